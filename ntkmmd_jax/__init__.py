@@ -1,0 +1,62 @@
+"""Two-sample testing with the neural tangent kernel, in JAX.
+
+>>> import numpy as np
+>>> import ntkmmd_jax as ntk
+>>> rng = np.random.default_rng(0)
+>>> r = ntk.two_sample_test(rng.normal(size=(100, 3)), rng.normal(size=(80, 3)) + 1.0, key=0)
+>>> r.reject
+True
+>>> r.witness(np.zeros((4, 3))).shape
+(4,)
+"""
+
+from ntkmmd_jax import calibration, datasets, statistics, streaming
+from ntkmmd_jax.comparison import Comparison, compare
+from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
+from ntkmmd_jax.measure import SignedMeasure, signed_measure
+from ntkmmd_jax.networks import Network, convnet, freeze, from_flax, mlp
+from ntkmmd_jax.training import SGD, Trajectory, trained_witness, trajectory
+from ntkmmd_jax.twosample import (
+    NTKMMD,
+    NetMMD,
+    TwoSampleResult,
+    TwoSampleTest,
+    make_test,
+    methods,
+    two_sample_test,
+)
+from ntkmmd_jax.witness import Witness, exact_witness
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "NTKMMD",
+    "SGD",
+    "Comparison",
+    "NetMMD",
+    "Network",
+    "SignedMeasure",
+    "Trajectory",
+    "TwoSampleResult",
+    "TwoSampleTest",
+    "Witness",
+    "calibration",
+    "compare",
+    "convnet",
+    "datasets",
+    "empirical_ntk",
+    "exact_witness",
+    "freeze",
+    "from_flax",
+    "infinite_ntk",
+    "make_test",
+    "methods",
+    "mlp",
+    "signed_measure",
+    "statistics",
+    "streaming",
+    "trained_witness",
+    "trajectory",
+    "two_layer_ntk",
+    "two_sample_test",
+]

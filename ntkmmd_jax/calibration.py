@@ -1,0 +1,201 @@
+"""Null samples, p-value and threshold, by permuting labels.
+
+The null law comes from a pool of B + 1 labellings of the n test points, each with n_X points
+labelled x. The observed labelling takes a uniformly random place J in the pool: the x points fill
+the x places of row J, the y points its y places, in uniformly random order. Under H0 the points
+are exchangeable, so their arrangement is uniform and independent of J, and the rank of row J among
+the B + 1 statistics is uniform: the level is exact for *every* pool, however it was made. So the
+pool can be the same for all replicas (made once per batch, without sorting), while arrangement and
+J are drawn afresh: given the pool, replicas are independent and every permutation is uniform.
+All B + 1 statistics are one matrix product.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax.measure import label_weights, random_orders
+from ntkmmd_jax.pytree import record, static
+from ntkmmd_jax.statistics import asymmetric_mmd2, mmd2, unbiased_mmd2
+
+POOL_SEED = 20230203  # any number: validity does not depend on it
+_BLOCK = 4096  # points whose labels are held as floats at once
+
+
+@record
+class Relabelling:
+    """A pool of labellings, and the place of the observed one in it."""
+
+    labels: jax.Array  # (B + 1, n) bool: True for x
+    order: jax.Array  # (n,) which pooled point (x first) stands at each place
+    observed: jax.Array  # () int: the row that labels the points as they were observed
+    n_x: int = static()
+
+    @property
+    def weights(self) -> jax.Array:
+        """The signed weights of every labelling, shape (B + 1, n)."""
+        return label_weights(self.labels, self.n_x, self.labels.shape[1] - self.n_x)
+
+    def null(self, statistics: jax.Array) -> jax.Array:
+        """The null sample: the statistics (B + 1,) of all labellings but the observed one."""
+        rows = jnp.arange(len(statistics) - 1)
+        return statistics[rows + (rows >= self.observed)]
+
+
+def label_pool(key: jax.Array, n_x: int, n: int, size: int) -> jax.Array:
+    """Draw labellings, uniform over those with n_X of n True, shape (size, n).
+
+    Selection sampling: walk over the points and label one x with probability (x still needed) /
+    (points still to come). No sort, one pass, all labellings at once.
+    """
+    block = min(256, n)
+    starts = jnp.arange(0, n, block)
+    keys = jax.random.split(key, len(starts))
+
+    def choose(needed: jax.Array, step: tuple) -> tuple[jax.Array, jax.Array]:
+        position, u = step
+        chosen = u * (n - position) < needed
+        return needed - chosen, chosen
+
+    def choose_block(needed: jax.Array, at: tuple) -> tuple[jax.Array, jax.Array]:
+        start, k_block = at
+        u = jax.random.uniform(k_block, (block, size))
+        return jax.lax.scan(choose, needed, (start + jnp.arange(block), u))
+
+    _, chosen = jax.lax.scan(choose_block, jnp.full(size, n_x, jnp.float32), (starts, keys))
+    return chosen.reshape(-1, size)[:n].T
+
+
+def relabel(
+    key: jax.Array,
+    n_x: int,
+    n_y: int,
+    n_permutations: int,
+    *,
+    observed: jax.Array | None = None,
+    pool: int = 0,
+) -> Relabelling:
+    """Place n_X + n_Y points into the pool of labellings.
+
+    Args:
+        key: For the arrangement of the points and, unless given, the observed row.
+        n_x: Points labelled x.
+        n_y: Points labelled y.
+        n_permutations: B; the pool has B + 1 rows.
+        observed: The observed row, to relabel two sets of points together.
+        pool: Which pool; two sets that are relabelled together need different ones.
+    """
+    # The barrier keeps the compiler from evaluating the pool, a constant, by its slow interpreter.
+    k_pool = jax.lax.optimization_barrier(jax.random.wrap_key_data(np.uint32([pool, POOL_SEED])))
+    labels = label_pool(k_pool, n_x, n_x + n_y, n_permutations + 1)
+    k_row, k_order = jax.random.split(key)
+    if observed is None:
+        # Uniform to 1 in 2^32 / B; `randint` draws twice, for half a second more to compile.
+        observed = (jax.random.bits(k_row) % (n_permutations + 1)).astype(jnp.int32)
+    row = labels[observed]
+    seen = jnp.cumsum(row)  # x places up to and including each place
+    xs, ys = random_orders(k_order, n_x, n_y)
+    order = jnp.where(row, xs[seen - 1], n_x + ys[jnp.arange(n_x + n_y) - seen])
+    return Relabelling(labels, order, observed, n_x=n_x)
+
+
+@record
+class NullStatistics:
+    """The statistic under every labelling of a pool."""
+
+    values: jax.Array  # (B + 1,)
+    tolerance: jax.Array  # () values that differ by no more are equal but for rounding: a tie
+
+
+def score_null(relabelling: Relabelling, scores: jax.Array) -> NullStatistics:
+    """Σ w_i g(z_i) under every labelling: the test-only bootstrap, for scores of shape (n,)."""
+    n_x, n = relabelling.n_x, len(scores)
+    # The weights sum to 0, so the mean drops out; without it, sums do not cancel.
+    placed = (scores - scores.mean())[relabelling.order]
+    labels = relabelling.labels
+    unit = 1 / n_x + 1 / (n - n_x)
+    return NullStatistics(unit * _label_sums(relabelling.labels, placed), _rounding(placed, 2))
+
+
+def _label_sums(labels: jax.Array, values: jax.Array) -> jax.Array:
+    """labels @ values, with only a block of the labels as floats at a time."""
+    n, padding = len(values), -len(values) % _BLOCK
+    if n <= _BLOCK:
+        return labels.astype(values.dtype) @ values
+    blocks = jnp.pad(labels, ((0, 0), (0, padding))).reshape(len(labels), -1, _BLOCK)
+    parts = jnp.pad(values, (0, padding)).reshape(-1, _BLOCK)
+
+    def add(total: jax.Array, block: tuple) -> tuple[jax.Array, None]:
+        return total + block[0].astype(values.dtype) @ block[1], None
+
+    start = jnp.zeros(len(labels), values.dtype)
+    return jax.lax.scan(add, start, (blocks.swapaxes(0, 1), parts))[0]
+
+
+def _rounding(terms: jax.Array, mass: float) -> jax.Array:
+    """Rounding error of a weighted sum of terms with total absolute weight `mass`."""
+    return 4 * jnp.finfo(terms.dtype).eps * mass * jnp.mean(jnp.abs(terms))
+
+
+def centred(kernel: jax.Array) -> jax.Array:
+    """K with row and column means taken out: every MMD stays the same, and less cancels."""
+    columns = kernel.mean(0)
+    return kernel - kernel.mean(1)[:, None] - columns + columns.mean()
+
+
+def kernel_null(test: Relabelling, train: Relabelling, kernel: jax.Array) -> NullStatistics:
+    """T̂_a with rows and columns of K (n_test, n_train) relabelled together: the full bootstrap."""
+    placed = centred(kernel)[test.order][:, train.order]
+    values = asymmetric_mmd2(placed, test.weights, train.weights)
+    return NullStatistics(values, _rounding(placed, 4))
+
+
+def symmetric_null(
+    relabelling: Relabelling, kernel: jax.Array, *, unbiased: bool
+) -> NullStatistics:
+    """T̂_NTK, biased or unbiased, with the pooled sample relabelled."""
+    placed = centred(kernel)[relabelling.order][:, relabelling.order]
+    if unbiased:
+        values = unbiased_mmd2(placed, relabelling.labels)
+    else:
+        values = mmd2(placed, relabelling.weights)
+    return NullStatistics(values, _rounding(placed, 4))
+
+
+def pvalue(statistic: jax.Array, null: jax.Array, tolerance: Any = 0.0) -> jax.Array:
+    """(1 + #{null ≥ T}) / (1 + B): never 0, and NaN if the statistic is."""
+    exceeding = jnp.sum(~(null < statistic - tolerance))  # NaN in the null counts as exceeding
+    return jnp.where(jnp.isnan(statistic), jnp.nan, _fractions(len(null))[exceeding])
+
+
+def threshold(null: jax.Array, level: Any, tolerance: Any = 0.0) -> jax.Array:
+    """The order statistic for which `statistic > threshold` says `pvalue <= level`."""
+    allowed = jnp.sum(_fractions(len(null))[:-1] <= level)  # reject iff fewer than that exceed T
+    descending = -jnp.sort(-jnp.where(jnp.isnan(null), jnp.inf, null))
+    return jnp.where(allowed > 0, descending[allowed - 1], jnp.inf) + tolerance
+
+
+def _fractions(b: int) -> jax.Array:
+    """1/(1+B), …, 1, each rounded once, so that a p-value that equals the level compares equal."""
+    return jnp.asarray(np.arange(1, b + 2) / (b + 1), jnp.result_type(float))
+
+
+def check_level(level: Any, n_permutations: int | None = None) -> None:
+    """Raise if a level lies outside (0, 1), or if B permutations cannot reach it."""
+    if n_permutations is not None and not (isinstance(n_permutations, int) and n_permutations >= 1):
+        raise ValueError(
+            f"n_permutations must be a whole number of at least 1; got {n_permutations!r}"
+        )
+    if not isinstance(level, int | float | np.generic):  # traced, or a batch: checked by its maker
+        return
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie in (0, 1); got {level}")
+    if n_permutations is not None and 1 / (1 + n_permutations) > level * (1 + 1e-6):
+        needed = math.ceil(1 / level - 1e-6) - 1
+        raise ValueError(
+            f"n_permutations = {n_permutations} cannot reach level {level}: the smallest p-value "
+            f"is 1/{1 + n_permutations}; use at least {needed} permutations"
+        )

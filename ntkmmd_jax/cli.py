@@ -1,0 +1,137 @@
+"""The command line `ntkmmd`: a thin skin over the library. Bad input: one line and exit code 2."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    help="Two-sample testing with the neural tangent kernel.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _commands() -> None:
+    """Keep `test` a command of its own, however many there are."""
+
+
+@app.command()
+def test(
+    x: Annotated[str | None, typer.Argument(help="Sample of p: .npy, .npz[:array] or .csv")] = None,
+    y: Annotated[str | None, typer.Argument(help="Sample of q, with the same features")] = None,
+    demo: Annotated[bool, typer.Option(help="Use built-in data: a covariance shift")] = False,
+    method: Annotated[str, typer.Option(help="Which test; `ntkmmd info` lists them")] = "net",
+    level: Annotated[float, typer.Option(help="Probability of a false rejection")] = 0.05,
+    permutations: Annotated[int, typer.Option(help="Label permutations")] = 400,
+    seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="An option of the method, as learning_rate=0.01"),
+    ] = None,
+    compare: Annotated[bool, typer.Option(help="Also compare trained with exact")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the null and the statistic here")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save the result, witness included")] = None,
+) -> None:
+    """Test whether two samples come from the same distribution."""
+    import ntkmmd_jax as ntk
+    from ntkmmd_jax import plotting
+
+    sample_x, sample_y = _samples(x, y, demo, seed)
+    options = dict(_parse_option(text) for text in option or [])
+    result = ntk.two_sample_test(
+        sample_x,
+        sample_y,
+        method=method,
+        key=seed,
+        level=level,
+        n_permutations=permutations,
+        **options,
+    )
+    report: dict[str, Any] = result.to_dict()
+    text = [repr(result)]
+    comparison = ntk.compare(seed, sample_x, sample_y) if compare else None
+    if comparison is not None:
+        report["compare"] = comparison.to_dict()
+        text += ["", "trained against exact, on all data:", repr(comparison)]
+    if plot is not None:
+        plotting.save(plotting.report(result, comparison), plot)
+        text += ["", f"plot: {plot}"]
+    if save is not None:
+        text += ["", f"saved: {result.save(save)}"]
+    print(json.dumps(report) if as_json else "\n".join(text))
+
+
+@app.command()
+def info(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
+) -> None:
+    """Show versions, devices and methods."""
+    import importlib.metadata
+    import platform
+
+    import jax
+
+    import ntkmmd_jax as ntk
+
+    names = ("ntkmmd-jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy")
+    found = {
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in names},
+    }
+    devices = [f"{device.platform}:{device.id} ({device.device_kind})" for device in jax.devices()]
+    if as_json:
+        print(json.dumps({"versions": found, "devices": devices, "methods": ntk.methods()}))
+        return
+    width = max(map(len, [*found, *ntk.methods()]))
+    for title, rows in (("versions", found), ("methods", ntk.methods())):
+        print(title)
+        print("\n".join(f"  {name:<{width}}  {text}" for name, text in rows.items()))
+    print("devices")
+    print("\n".join(f"  {device}" for device in devices))
+
+
+def _samples(x: str | None, y: str | None, demo: bool, seed: int) -> tuple[Any, Any]:
+    import jax
+
+    from ntkmmd_jax import datasets
+    from ntkmmd_jax.files import read_sample
+
+    if demo:
+        if x is not None:
+            raise ValueError("--demo brings its own data: leave X and Y out")
+        return datasets.covariance_shift(jax.random.key(seed), 200, 200, rho=0.12)
+    if x is None or y is None:
+        raise ValueError("give two files, X and Y, or --demo for built-in data")
+    return read_sample(x), read_sample(y)
+
+
+def _parse_option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--option takes NAME=VALUE; got {text!r}")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
+
+
+def main() -> None:
+    """Run the command line; every foreseeable failure is one line on stderr and exit code 2."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        usage = hasattr(error, "format_message")  # the command line's own complaints
+        if not usage and not isinstance(error, ValueError | TypeError | OSError):
+            raise
+        message = error.format_message() if usage else str(error)
+        if message:  # empty where the help page has already been shown
+            print(f"ntkmmd: {' '.join(message.split())}", file=sys.stderr)
+        sys.exit(2)

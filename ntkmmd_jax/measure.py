@@ -1,0 +1,146 @@
+"""The signed measure p̂ − q̂: points z_i with weights +1/n_X on x and −1/n_Y on y.
+
+Unequal sizes, minibatches, permuted labels, "only the first k samples" and padding (weight 0)
+are all just other weights on static shapes, so everything vmaps.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from ntkmmd_jax.pytree import record
+
+
+@record
+class SignedMeasure:
+    """Points with signed weights; `Σ w_i f(z_i)` is the integral of f against p̂ − q̂."""
+
+    points: jax.Array  # (n, ...)
+    weights: jax.Array  # (n,)
+
+    def batched(self, size: int) -> "SignedMeasure":
+        """Cut into batches of `size`: points (k, size, ...), the last one padded at weight 0."""
+        n = self.weights.shape[0]
+        padding = -n % size
+        # Padding repeats a real point: a made-up one may be where the network is not smooth.
+        points = jnp.concatenate([self.points, jnp.repeat(self.points[:1], padding, axis=0)])
+        weights = jnp.pad(self.weights, (0, padding))
+        return SignedMeasure(
+            points.reshape(-1, size, *self.points.shape[1:]), weights.reshape(-1, size)
+        )
+
+
+def label_weights(labels: jax.Array, n_x: int, n_y: int) -> jax.Array:
+    """Weights of points labelled True for x and False for y: +1/n_X and −1/n_Y."""
+    return jnp.where(labels, 1.0 / n_x, -1.0 / n_y)
+
+
+def signed_measure(x: jax.Array, y: jax.Array) -> SignedMeasure:
+    """The measure p̂ − q̂ of two samples, x first.
+
+    Args:
+        x: Sample of p, shape (n_X, ...).
+        y: Sample of q, shape (n_Y, ...).
+    """
+    n_x, n_y = len(x), len(y)
+    labels = jnp.arange(n_x + n_y) < n_x
+    return SignedMeasure(jnp.concatenate([x, y]), label_weights(labels, n_x, n_y).astype(x.dtype))
+
+
+def interleaved(n_x: int, n_y: int) -> np.ndarray:
+    """An order in which x and y alternate in proportion, each in the order it came."""
+    position = np.concatenate([(np.arange(n) + 0.5) / n for n in (n_x, n_y)])
+    return np.argsort(position, kind="stable")
+
+
+def split_sizes(n_x: int, n_y: int, fraction: float | tuple[float, float]) -> tuple[int, int]:
+    """How many of x and of y to train on, at least one of each on either side."""
+    fractions = fraction if isinstance(fraction, tuple) else (fraction, fraction)
+    if not all(0 < f < 1 for f in fractions):
+        raise ValueError(f"train_fraction must lie in (0, 1); got {fraction}")
+    if min(n_x, n_y) < 2:
+        raise ValueError(
+            f"too few samples to split into training and test: n_x = {n_x}, n_y = {n_y}; "
+            "each sample needs at least 2"
+        )
+    sizes = [min(max(round(f * n), 1), n - 1) for f, n in zip(fractions, (n_x, n_y), strict=True)]
+    return sizes[0], sizes[1]
+
+
+def split(
+    key: jax.Array, x: jax.Array, y: jax.Array, fraction: float | tuple[float, float]
+) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+    """Split each sample at random into training and test: ((x₁, y₁), (x₂, y₂))."""
+    m_x, m_y = split_sizes(len(x), len(y), fraction)
+    order_x, order_y = random_orders(key, len(x), len(y))
+    x, y = x[order_x], y[order_y]
+    return (x[:m_x], y[:m_y]), (x[m_x:], y[m_y:])
+
+
+def random_orders(key: jax.Array, *sizes: int) -> list[jax.Array]:
+    """Independent, uniformly random orders of sets of the given sizes, from one draw of bits.
+
+    One draw, because every use of the generator costs a third of a second to compile.
+    """
+    bits = jax.random.bits(key, (sum(sizes),))
+    return [jnp.argsort(part) for part in jnp.split(bits, np.cumsum(sizes)[:-1])]
+
+
+def as_points(values: Any, name: str = "the sample") -> jax.Array:
+    """Turn anything array-like into points of shape (n, ...) in the default float type.
+
+    A flat sequence is n samples of one feature. Only shape and type are looked at, so this works
+    on traced arrays; `check_finite` looks at the numbers.
+    """
+    if not isinstance(values, jax.Array):
+        try:
+            values = np.asarray(values)
+        except ValueError as error:
+            raise ValueError(f"{name} is not a rectangular array: {error}") from error
+        if values.dtype == object:
+            values = _numbers(values, name)
+    if not (jnp.issubdtype(values.dtype, jnp.floating) or values.dtype.kind in "biu"):
+        raise ValueError(f"{name} must hold real numbers; got dtype {values.dtype}")
+    if values.ndim == 0:
+        raise ValueError(f"{name} must have one row per sample; got a single number")
+    if math.prod(values.shape) == 0:
+        raise ValueError(f"{name} is empty: shape {values.shape}")
+    with np.errstate(over="ignore"):  # what overflows becomes inf, and is reported as such
+        points = jnp.asarray(values, dtype=jnp.result_type(float))
+    return points[:, None] if points.ndim == 1 else points
+
+
+def _numbers(values: np.ndarray, name: str) -> np.ndarray:
+    """Numbers held as objects (a mixed data frame, None for missing) as floats."""
+    try:
+        return values.astype(float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold real numbers; got dtype object ({error})") from error
+
+
+def as_samples(x: Any, y: Any) -> tuple[jax.Array, jax.Array]:
+    """Check two samples against each other: `as_points` of both, with the same features."""
+    x, y = as_points(x, "x"), as_points(y, "y")
+    if x.shape[1:] != y.shape[1:]:
+        raise ValueError(
+            f"x and y have different features: samples of shape {x.shape[1:]} and {y.shape[1:]}"
+        )
+    for name, sample in (("x", x), ("y", y)):
+        if len(sample) < 2:
+            raise ValueError(f"{name} has {len(sample)} sample; a two-sample test needs at least 2")
+    return x, y
+
+
+def check_finite(points: ArrayLike, name: str) -> None:
+    """Raise if any number is NaN or infinite in the working precision, and say where."""
+    bad = ~np.isfinite(np.asarray(points))
+    if bad.any():
+        rows = np.unique(np.nonzero(bad)[0])
+        raise ValueError(
+            f"{name} has NaN or infinite values in {len(rows)} of {len(bad)} samples "
+            f"(the first is sample {rows[0]}); drop or impute them first"
+        )

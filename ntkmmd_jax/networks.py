@@ -1,0 +1,340 @@
+"""Networks f(x; θ): pairs of pure functions, some leaves of θ frozen.
+
+The paper's network is f(x; θ) = Σ_k a_k σ(w_k·x + b_k) with w ~ N(0, I), b = 0, a ~ N(0, 1/m),
+where the readout a stays fixed: frozen leaves are no part of the neural tangent kernel.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen, nnx
+
+Params = Any  # a pytree of arrays; θ, or the part of it that is trained
+Activation = str | Callable[[jax.Array], jax.Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A pair `init(key, x) -> params`, `apply(params, x) -> (n,)`, with some leaves frozen.
+
+    Attributes:
+        init: Draws θ0; of `x` only the shape is used.
+        apply: Maps n samples to n numbers, shape (n,) or (n, 1).
+        frozen: Names; a leaf is frozen if its path has one of them as a component.
+        collection: The only top-level entry of the parameters that is trained, if not all are.
+        recipe: `(constructor, options)` of a network of ours, so that it can be saved.
+        module: The flax module behind it, if any.
+    """
+
+    init: Callable[[jax.Array, jax.Array], Params]
+    apply: Callable[[Params, jax.Array], jax.Array]
+    frozen: tuple[str, ...] = ()
+    collection: str | None = None
+    recipe: tuple[str, tuple[tuple[str, Any], ...]] | None = None
+    module: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    def __call__(self, params: Params, x: jax.Array) -> jax.Array:
+        """f(x; θ), shape (n,); refuse a network that gives anything else."""
+        out = self.apply(params, x)
+        n = x.shape[0]
+        if jnp.shape(out) not in ((n,), (n, 1)):
+            raise ValueError(
+                "the network must return one number per sample, shape (n,) or (n, 1): "
+                f"it returned shape {jnp.shape(out)} for input of shape {x.shape}"
+            )
+        return out.reshape(n)
+
+    def trainable(self, params: Params) -> tuple[Callable[[Params, jax.Array], jax.Array], Params]:
+        """Split off the frozen leaves: `f(theta, x)` on the trained ones, and their values.
+
+        Frozen places hold None, which is no leaf, so that θ is a vector space of its own.
+        """
+        frozen = jax.tree_util.tree_map_with_path(lambda path, _: self._is_frozen(path), params)
+        self._check_frozen(params)
+        theta = jax.tree.map(lambda leaf, stays: None if stays else leaf, params, frozen)
+
+        def f(theta: Params, x: jax.Array) -> jax.Array:
+            return self(merged(params, theta), x)
+
+        return f, theta
+
+    def _is_frozen(self, path: tuple) -> bool:
+        components = _components(path)
+        outside = self.collection is not None and components[0] != self.collection
+        return outside or not set(self.frozen).isdisjoint(components)
+
+    def _check_frozen(self, params: Params) -> None:
+        paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+        unknown = set(self.frozen).difference(*map(_components, paths))
+        if unknown:
+            known = ["/".join(_components(path)) for path in paths]
+            raise ValueError(f"cannot freeze {sorted(unknown)}: the parameters are {known}")
+        if all(map(self._is_frozen, paths)):
+            raise ValueError("every parameter is frozen: there is nothing to train")
+
+
+def merged(params: Params, theta: Params) -> Params:
+    """All leaves of θ: the trained ones from `theta`, the frozen ones (None there) from `params`."""
+    return jax.tree.map(lambda leaf, new: leaf if new is None else new, params, theta)
+
+
+def _components(path: tuple) -> list[str]:
+    return jax.tree_util.keystr(path, simple=True, separator="/").split("/")
+
+
+def freeze(network: Any, *names: str) -> Network:
+    """Freeze the leaves under the given names: they are neither trained nor part of the kernel."""
+    network = as_network(network)
+    recipe = (
+        None
+        if network.recipe is None
+        else ("freeze", (("network", network.recipe), ("names", names)))
+    )
+    return dataclasses.replace(network, frozen=(*network.frozen, *names), recipe=recipe)
+
+
+def activation_fn(activation: Activation) -> Callable[[jax.Array], jax.Array]:
+    """The function of a name in `jax.nn` (softplus, relu, …), `erf` or `sin`; or the callable itself."""
+    if callable(activation):
+        return activation
+    extra = {"erf": jax.scipy.special.erf, "sin": jnp.sin}
+    function = extra.get(activation) or getattr(jax.nn, str(activation), None)
+    if not callable(function):
+        raise ValueError(f"unknown activation {activation!r}; use a name in jax.nn or a callable")
+    return function
+
+
+INITIALIZATIONS = ("paper", "he", "lecun", "ntk")
+
+
+class Layer(linen.Module):
+    """An affine layer z = c·(h W) + b with W ~ N(0, s²), b = 0.
+
+    paper: s = 1 in the first layer and 1/√fan_in after it; lecun: s = 1/√fan_in; he: s = √(2/fan_in)
+    in front of an activation; ntk: s = 1 and c = 1/√fan_in. Elsewhere c = 1.
+    """
+
+    features: int
+    initialization: str
+    position: str = "hidden"  # first, hidden or readout
+    kernel_shape: tuple[int, ...] | None = None  # of a convolution
+
+    @linen.compact
+    def __call__(self, h: jax.Array) -> jax.Array:
+        """Map (n, ..., fan_in) to (n, ..., features)."""
+        window = self.kernel_shape or ()
+        shape = (*window, h.shape[-1], self.features)
+        fan_in = functools.reduce(lambda a, b: a * b, shape[:-1])
+        scale = fan_in**-0.5 if self.initialization == "ntk" else 1.0
+        std = {
+            "paper": 1.0 if self.position == "first" else fan_in**-0.5,
+            "lecun": fan_in**-0.5,
+            "he": ((1.0 if self.position == "readout" else 2.0) / fan_in) ** 0.5,
+            "ntk": 1.0,
+        }[self.initialization]
+        kernel = self.param("kernel", linen.initializers.normal(std), shape)
+        bias = self.param("bias", linen.initializers.zeros, (self.features,))
+        if window:
+            dims = ("NHWC", "HWIO", "NHWC")
+            z = jax.lax.conv_general_dilated(h, kernel, (1, 1), "VALID", dimension_numbers=dims)
+        else:
+            z = h @ kernel
+        return scale * z + bias
+
+
+class Readout(linen.Module):
+    """The last layer f = c·Σ_k a_k h_k, without a bias: p̂ − q̂ has mass 0 and would not see it."""
+
+    initialization: str
+
+    @linen.compact
+    def __call__(self, h: jax.Array) -> jax.Array:
+        """Map (n, m) to (n,)."""
+        m = h.shape[-1]
+        std, scale = (1.0, m**-0.5) if self.initialization == "ntk" else (m**-0.5, 1.0)
+        return scale * (h @ self.param("kernel", linen.initializers.normal(std), (m,)))
+
+
+class MLP(linen.Module):
+    """Fully connected layers of the given widths and a readout."""
+
+    widths: tuple[int, ...]
+    activation: Activation
+    initialization: str
+
+    @linen.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Map (n, ...) to (n,)."""
+        sigma = activation_fn(self.activation)
+        h = x.reshape(x.shape[0], -1)
+        for i, width in enumerate(self.widths):
+            position = "first" if i == 0 else "hidden"
+            h = sigma(Layer(width, self.initialization, position, name=f"layer_{i + 1}")(h))
+        return Readout(self.initialization, name="readout")(h)
+
+
+class ConvNet(linen.Module):
+    """conv 5×5 − relu − maxpool 2×2, once per entry of `channels`; then a hidden layer; a readout."""
+
+    channels: tuple[int, ...]
+    width: int
+    activation: Activation
+    initialization: str
+
+    @linen.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Map images (n, h, w) or (n, h, w, c) to (n,)."""
+        if x.ndim not in (3, 4):
+            raise ValueError(f"convnet takes images (n, h, w) or (n, h, w, c); got shape {x.shape}")
+        sigma = activation_fn(self.activation)
+        h = x[..., None] if x.ndim == 3 else x
+        for i, channels in enumerate(self.channels):
+            position = "first" if i == 0 else "hidden"
+            name = f"conv_{i + 1}"
+            if min(h.shape[1:3]) < 6:
+                raise ValueError(
+                    f"images of shape {x.shape[1:]} are too small for {name} and pooling"
+                )
+            h = sigma(Layer(channels, self.initialization, position, (5, 5), name=name)(h))
+            h = linen.max_pool(h, (2, 2), (2, 2))
+        h = h.reshape(h.shape[0], -1)
+        h = sigma(Layer(self.width, self.initialization, name="layer_1")(h))
+        return Readout(self.initialization, name="readout")(h)
+
+
+def mlp(
+    widths: int | Iterable[int] = 512,
+    *,
+    activation: Activation = "softplus",
+    initialization: str = "paper",
+    train_readout: bool = False,
+) -> Network:
+    """A fully connected network; by default the paper's, f(x) = Σ_k a_k σ(w_k·x + b_k).
+
+    Args:
+        widths: Width of each hidden layer; one number for the two-layer network.
+        activation: A name in `jax.nn` (softplus, relu, …), `erf`, `sin`, or a callable.
+        initialization: paper, he, lecun or ntk (see `Layer`).
+        train_readout: Whether the readout a_k is trained, or frozen as in the paper.
+
+    Example:
+        >>> network = mlp(16)
+        >>> x = jnp.ones((5, 3))
+        >>> network(network.init(jax.random.key(0), x), x).shape
+        (5,)
+    """
+    widths = (widths,) if isinstance(widths, int) else tuple(int(m) for m in widths)
+    if not widths or min(widths) < 1:
+        raise ValueError(f"widths must be positive, one per hidden layer; got {widths}")
+    return _built("mlp", MLP, train_readout, widths=widths, **_layers(activation, initialization))
+
+
+def convnet(
+    channels: Iterable[int] = (16, 32),
+    *,
+    width: int = 128,
+    activation: Activation = "relu",
+    initialization: str = "he",
+    train_readout: bool = True,
+) -> Network:
+    """A convolutional network; by default the paper's for 28×28 MNIST images.
+
+    Args:
+        channels: Channels of each 5×5 convolution, each followed by 2×2 max pooling.
+        width: Width of the fully connected layer after them.
+        activation: As for `mlp`.
+        initialization: paper, he, lecun or ntk (see `Layer`); the paper does not say which.
+        train_readout: Whether the readout is trained.
+    """
+    options = {"channels": tuple(channels), "width": width}
+    return _built(
+        "convnet", ConvNet, train_readout, **options, **_layers(activation, initialization)
+    )
+
+
+def _layers(activation: Activation, initialization: str) -> dict[str, Any]:
+    activation_fn(activation)
+    if initialization not in INITIALIZATIONS:
+        raise ValueError(f"unknown initialization {initialization!r}; use one of {INITIALIZATIONS}")
+    return {"activation": activation, "initialization": initialization}
+
+
+@functools.cache
+def _built(name: str, module_class: type, train_readout: bool, **options: Any) -> Network:
+    """One object per configuration, so that equal networks share one compiled program."""
+    module = module_class(**options)
+    recipe = (name, (*options.items(), ("train_readout", train_readout)))
+    return dataclasses.replace(
+        _from_linen(module),
+        frozen=() if train_readout else ("readout",),
+        recipe=None if callable(options["activation"]) else recipe,
+    )
+
+
+def rebuild(recipe: list | tuple) -> Network:
+    """Build the network of a saved recipe."""
+    name, options = recipe[0], {key: value for key, value in recipe[1]}
+    if name == "freeze":
+        return freeze(rebuild(options["network"]), *options["names"])
+    return {"mlp": mlp, "convnet": convnet}[name](**options)
+
+
+def from_flax(module: Any, *, frozen: Iterable[str] = ()) -> Network:
+    """A network from a flax module that gives one number per sample.
+
+    Args:
+        module: A linen module; an nnx module, whose present weights are then θ0 whatever the key;
+            or a function `rngs -> nnx module`, which draws fresh ones.
+        frozen: Names of leaves to freeze. What is no parameter (batch statistics) always is.
+    """
+    if isinstance(module, linen.Module):
+        network = _from_linen(module)
+    elif isinstance(module, nnx.Module):
+        network = _from_nnx(lambda _: module)
+    elif callable(module):
+        network = _from_nnx(module)
+    else:
+        raise TypeError(
+            f"from_flax takes a linen or nnx module, or rngs -> nnx module; got {module!r}"
+        )
+    return dataclasses.replace(network, frozen=tuple(frozen))
+
+
+def _from_linen(module: linen.Module) -> Network:
+    return Network(module.init, module.apply, collection="params", module=module)
+
+
+def _from_nnx(build: Callable[[nnx.Rngs], nnx.Module]) -> Network:
+    def parts(key: Any) -> tuple:
+        return nnx.split(build(nnx.Rngs(key)), nnx.Param, ...)
+
+    def init(key: jax.Array, x: jax.Array) -> Params:
+        del x  # nnx modules know their input
+        _, params, rest = parts(key)
+        return {"params": nnx.to_pure_dict(params), "rest": nnx.to_pure_dict(rest)}
+
+    def apply(params: Params, x: jax.Array) -> jax.Array:
+        graph, state, rest = parts(0)  # the values are replaced, and never computed under jit
+        nnx.replace_by_pure_dict(state, params["params"])
+        nnx.replace_by_pure_dict(rest, params["rest"])
+        return nnx.merge(graph, state, rest)(x)
+
+    return Network(init, apply, collection="params")
+
+
+def as_network(network: Any) -> Network:
+    """A `Network` from one of ours, a flax module, or a bare `(init, apply)` pair."""
+    if isinstance(network, Network):
+        return network
+    if isinstance(network, linen.Module | nnx.Module):
+        return from_flax(network)
+    if isinstance(network, tuple) and len(network) == 2 and all(map(callable, network)):
+        return Network(*network)
+    raise TypeError(
+        "network must be one of ours (mlp, convnet), a flax module, or a pair (init, apply); "
+        f"got {network!r}"
+    )

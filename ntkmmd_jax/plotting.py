@@ -1,0 +1,77 @@
+"""The pictures; the one importer of matplotlib. Colours are from the colour-blind safe Okabe–Ito set."""
+
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+if TYPE_CHECKING:
+    from ntkmmd_jax.comparison import Comparison
+    from ntkmmd_jax.twosample.result import TwoSampleResult
+
+BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
+
+
+def axes(ax: Any = None) -> Any:
+    """The axes given, or those of a new figure."""
+    return plt.subplots(figsize=(5, 3.4), layout="constrained")[1] if ax is None else ax
+
+
+def result(result: "TwoSampleResult", ax: Any = None) -> Any:
+    """Null histogram, statistic and threshold of a test."""
+    null = np.asarray(result.null)
+    if null.ndim != 1 or np.ndim(result.statistic) != 0:
+        raise ValueError("plot one result at a time: this one holds a batch of replicas")
+    ax = axes(ax)
+    if len(null):
+        ax.hist(null, bins="auto", color=BLUE, alpha=0.45, label=f"null ({len(null)} permutations)")
+    ax.axvline(
+        result.threshold, color=GREEN, ls="--", lw=2, label=f"threshold at level {result.level:g}"
+    )
+    ax.axvline(result.statistic, color=VERMILION, lw=2, label=f"statistic, p = {result.pvalue:.3g}")
+    ax.set_xlabel(f"statistic of {result.method!r}")
+    ax.set_ylabel("permutations")
+    ax.margins(x=0.08)
+    ax.legend(frameon=False, fontsize="small")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def comparison(comparison: "Comparison", ax: Any = None) -> Any:
+    """Relative error of the trained statistic over training time, with its fitted order."""
+    ax = axes(ax)
+    times, error = np.asarray(comparison.times), np.asarray(comparison.relative_error)
+    ax.loglog(
+        times,
+        error,
+        "o",
+        color=BLUE,
+        label=r"$|T_\mathrm{net}(t) - T_\mathrm{NTK}| / |T_\mathrm{NTK}|$",
+    )
+    order, kept = float(comparison.order), error > 0
+    centre, level = np.log(times[kept]).mean(), np.log(error[kept]).mean()
+    fit = np.exp(level + order * (np.log(times) - centre))
+    ax.loglog(times, fit, "-", color=GREY, zorder=0, label=f"fit, order {order:.2f}")
+    ax.set_xlabel("training time t (learning rate of one pass)")
+    ax.set_ylabel("relative error")
+    ax.legend(frameon=False, fontsize="small")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def report(result_: "TwoSampleResult", comparison_: "Comparison | None" = None) -> Any:
+    """A test and, if given, its comparison of trained with exact, side by side."""
+    if comparison_ is None:
+        return result(result_).figure
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
+    result(result_, ax=left)
+    comparison(comparison_, ax=right)
+    return figure
+
+
+def save(figure: Any, path: Any) -> None:
+    """Save a figure and close it."""
+    try:
+        figure.savefig(path, dpi=150)
+    finally:
+        plt.close(figure)

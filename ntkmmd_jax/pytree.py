@@ -1,0 +1,74 @@
+"""Immutable records that are JAX pytrees, and their way to disk.
+
+A record is a frozen dataclass. Fields are leaves (traced) unless declared `static()`, which is
+for what fixes shapes or structure.
+"""
+
+import dataclasses
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any, dataclass_transform
+
+import jax
+import numpy as np
+
+
+def static(**options: Any) -> Any:
+    """Declare a field that fixes shapes or structure, and is therefore no leaf."""
+    return dataclasses.field(metadata={"static": True}, **options)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(static, dataclasses.field))
+def record(cls: type) -> type:
+    """Make a class a frozen dataclass and register it as a pytree."""
+    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True, eq=False)(cls))
+
+
+def replace_file(path: str | os.PathLike, write: Any) -> Path:
+    """Write a file atomically: readers see the old one or the whole new one, never a part."""
+    path = Path(path)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def save_leaves(path: str | os.PathLike, tree: Any, **header: Any) -> Path:
+    """Save the leaves of a pytree, in order, with a JSON header, as one `.npz` file."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    arrays = {f"leaf_{i}": leaf for i, leaf in enumerate(leaves)}
+    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    return replace_file(path, lambda file: np.savez(file, header=text, **arrays))
+
+
+def load_leaves(path: str | os.PathLike) -> tuple[list[np.ndarray], dict]:
+    """Read back what `save_leaves` wrote: the leaves in order, and the header."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(file["header"].tobytes())
+            return [file[f"leaf_{i}"] for i in range(len(file.files) - 1)], header
+    except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} is not a whole file of ours ({error}): it may be half-written, or of another kind"
+        ) from error
+
+
+def refill(like: Any, leaves: list[np.ndarray], *, source: str) -> Any:
+    """Put leaves into a tree of the structure and shapes of `like`; refuse any other."""
+    expected, structure = jax.tree.flatten(like)
+    shapes = [tuple(np.shape(leaf)) for leaf in expected]
+    found = [leaf.shape for leaf in leaves]
+    if shapes != found:
+        raise ValueError(f"{source} holds arrays of shapes {found}; expected {shapes}")
+    return jax.tree.unflatten(structure, [jax.numpy.asarray(leaf) for leaf in leaves])

@@ -1,0 +1,99 @@
+"""Two-sample tests: one contract, `test(key, x, y) -> TwoSampleResult`, and the call by name."""
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from ntkmmd_jax.measure import as_samples, check_finite
+from ntkmmd_jax.twosample.contract import TwoSampleTest, as_key
+from ntkmmd_jax.twosample.ntk import NetMMD, NTKMMD
+from ntkmmd_jax.twosample.result import TwoSampleResult
+
+_METHODS: dict[str, tuple[Callable[..., TwoSampleTest], dict[str, Any], str]] = {
+    "net": (NetMMD, {}, "network trained for a short time on one half, scored on the other"),
+    "ntk": (NTKMMD, {}, "exact NTK witness from one half, scored on the other; linear time"),
+    "ntk-full": (NTKMMD, {"calibration": "full"}, "exact NTK, labels of both halves permuted"),
+    "ntk-symmetric": (NTKMMD, {"train_fraction": None}, "exact NTK-MMD² of all data, no split"),
+}
+
+
+def methods() -> dict[str, str]:
+    """The known methods, name to one line."""
+    return {name: line for name, (_, _, line) in _METHODS.items()}
+
+
+def make_test(method: str | TwoSampleTest, **options: Any) -> TwoSampleTest:
+    """The test of a name in `methods()`, with its options; a test object passes as it is."""
+    if isinstance(method, TwoSampleTest):
+        if options:
+            raise TypeError(
+                f"a test object carries its own options; got {sorted(options)} beside it"
+            )
+        return method
+    if method not in _METHODS:
+        near = difflib.get_close_matches(str(method), _METHODS, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(
+            f"unknown method {method!r}{hint}; the known ones are {', '.join(_METHODS)}"
+        )
+    constructor, fixed, _ = _METHODS[method]
+    known = set(constructor.__dataclass_fields__) - set(fixed)
+    if unknown := sorted(set(options) - known):
+        raise TypeError(f"method {method!r} has no option {unknown}; it has {sorted(known)}")
+    return constructor(**fixed, **options)
+
+
+def two_sample_test(
+    x: Any,
+    y: Any,
+    *,
+    method: str | TwoSampleTest = "net",
+    key: Any = 0,
+    level: float = 0.05,
+    n_permutations: int = 400,
+    **options: Any,
+) -> TwoSampleResult:
+    """Test whether two samples come from the same distribution.
+
+    Args:
+        x: Sample of p: anything array-like with one row per sample. A flat sequence has one feature.
+        y: Sample of q, with the same features; the sizes may differ.
+        method: A name in `methods()`, or a test object with options of its own.
+        key: An int seed or a JAX key. The same key gives the same answer.
+        level: The probability of a false rejection, exact under H0.
+        n_permutations: Label permutations behind the p-value.
+        **options: Options of the method, such as `network` and `learning_rate` for "net".
+
+    Returns:
+        A `TwoSampleResult` in Python numbers: statistic, pvalue, threshold, reject, null, witness.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> x, y = rng.normal(size=(200, 5)), rng.normal(size=(150, 5)) + 0.5
+        >>> two_sample_test(x, y).reject
+        True
+    """
+    if isinstance(method, TwoSampleTest):
+        if (level, n_permutations) != (0.05, 400):
+            raise TypeError(
+                "a test object carries its own level and n_permutations: set them there"
+            )
+        test = make_test(method, **options)
+    else:
+        test = make_test(method, level=level, n_permutations=n_permutations, **options)
+    x, y = as_samples(x, y)
+    check_finite(x, "x")
+    check_finite(y, "y")
+    return test(as_key(key), x, y).concrete()
+
+
+__all__ = [
+    "NTKMMD",
+    "NetMMD",
+    "TwoSampleResult",
+    "TwoSampleTest",
+    "make_test",
+    "methods",
+    "two_sample_test",
+]

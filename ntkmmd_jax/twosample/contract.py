@@ -1,0 +1,77 @@
+"""The contract of every test: an immutable pytree, called as `test(key, x, y) -> TwoSampleResult`.
+
+Pure, jittable and vmappable. What fixes shapes or structure is static; numbers such as the
+learning rate and the level are traced, so a sweep over them compiles once.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax import calibration
+from ntkmmd_jax.calibration import NullStatistics, Relabelling
+from ntkmmd_jax.measure import as_samples
+from ntkmmd_jax.twosample.result import TwoSampleResult
+
+
+class TwoSampleTest:
+    """Base of the tests: checks shapes in Python, then runs one jitted program."""
+
+    def __call__(self, key: Any, x: Any, y: Any) -> TwoSampleResult:
+        """Test whether x (n_X, ...) and y (n_Y, ...) come from the same distribution.
+
+        Args:
+            key: A JAX key, or an int seed.
+            x: Anything array-like, one row per sample.
+            y: Likewise, with the same features.
+        """
+        x, y = as_samples(x, y)
+        return _run(self, as_key(key), x, y)
+
+    def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
+        """The test itself, on checked arrays; every test defines it."""
+        raise NotImplementedError
+
+
+@jax.jit
+def _run(test: TwoSampleTest, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
+    return test.run(key, x, y)
+
+
+def as_key(key: Any) -> jax.Array:
+    """A typed JAX key from an int seed, a typed key, or an old-style uint32 key."""
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        return jax.random.key(key)
+    if isinstance(key, jax.Array):
+        if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0:
+            return key
+        if key.dtype == jnp.uint32 and key.shape == (2,):
+            return jax.random.wrap_key_data(key)
+    raise TypeError(f"key must be an int seed or one JAX key; got {key!r}")
+
+
+def permutation_result(
+    relabelling: Relabelling, null: NullStatistics, level: Any, **rest: Any
+) -> TwoSampleResult:
+    """The result of a permutation test, from its statistic under every labelling of the pool."""
+    statistic = null.values[relabelling.observed]
+    sample = relabelling.null(null.values)
+    return TwoSampleResult(
+        statistic,
+        calibration.pvalue(statistic, sample, null.tolerance),
+        calibration.threshold(sample, level, null.tolerance),
+        sample,
+        jnp.asarray(level, statistic.dtype),
+        **rest,
+    )
+
+
+def analytic_result(
+    statistic: jax.Array, pvalue: jax.Array, threshold: jax.Array, level: Any, **rest: Any
+) -> TwoSampleResult:
+    """The result of a test whose null law is a formula: its null sample is empty."""
+    dtype = statistic.dtype
+    level = jnp.asarray(level, dtype)
+    return TwoSampleResult(statistic, pvalue, threshold, jnp.zeros(0, dtype), level, **rest)

@@ -1,0 +1,188 @@
+"""The paper's tests: train a witness on one half, average it over the other, permute its labels.
+
+    T̂_a,net = Σ_i w'_i ĝ(z'_i),   ĝ trained (`NetMMD`) or exact (`NTKMMD`) on the training half w.
+
+Calibration "test" permutes the labels of the test half only, so nothing is retrained; "full"
+permutes those of both halves. `train_fraction=None` is the symmetric statistic T̂_net or T̂_NTK,
+without a split, for which only "full" is valid.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from ntkmmd_jax import calibration
+from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel
+from ntkmmd_jax.kernels import empirical_ntk
+from ntkmmd_jax.measure import SignedMeasure, interleaved, signed_measure, split, split_sizes
+from ntkmmd_jax.networks import Network, Params, as_network, mlp
+from ntkmmd_jax.pytree import record, static
+from ntkmmd_jax.statistics import mean_gap
+from ntkmmd_jax.training import SGD, trained_witness
+from ntkmmd_jax.twosample.contract import TwoSampleTest, permutation_result
+from ntkmmd_jax.twosample.result import TwoSampleResult
+from ntkmmd_jax.witness import Witness, exact_witness
+
+Sample = tuple[jax.Array, jax.Array]  # x and y
+_RETRAIN = 16  # networks that a full bootstrap retrains at once
+
+
+class WitnessTest(TwoSampleTest):
+    """What the trained and the exact test share; they differ in the witness and the full null."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "network", as_network(self.network))
+        check_level(self.level, self.n_permutations)
+        allowed = ("full",) if self.train_fraction is None else ("test", "full")
+        if self.calibration is not None and self.calibration not in allowed:
+            where = "without a split" if self.train_fraction is None else "with a split"
+            raise ValueError(
+                f"calibration {self.calibration!r} does not apply to {type(self).__name__} {where}; "
+                f"use one of {allowed}"
+            )
+        if self.train_fraction is not None:
+            split_sizes(2, 2, self.train_fraction)
+
+    def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
+        """Split, find the witness on the training half, calibrate on the test half."""
+        k_split, k_init, k_train, k_null = jax.random.split(key, 4)
+        params = self.network.init(k_init, x[:1])
+        if self.train_fraction is None:
+            train = test = (x, y)
+        else:
+            train, test = split(k_split, x, y, self.train_fraction)
+        if self.calibration == "full" or self.train_fraction is None:
+            witness, relabelling, null = self.full(k_train, k_null, params, train, test)
+        else:
+            witness = self.find_witness(k_train, params, train)
+            relabelling = relabel(k_null, len(test[0]), len(test[1]), self.n_permutations)
+            scores = witness(jnp.concatenate(test))
+            null = calibration.score_null(relabelling, scores)
+        return permutation_result(
+            relabelling,
+            null,
+            self.level,
+            witness=witness,
+            method=self.method,
+            n_x=len(x),
+            n_y=len(y),
+        )
+
+    def relabel_both(self, key: jax.Array, train: Sample, test: Sample) -> tuple[Relabelling, ...]:
+        """Relabel the test and the training points together; the same ones without a split."""
+        k_test, k_train = jax.random.split(key)
+        b = self.n_permutations
+        on_test = relabel(k_test, len(test[0]), len(test[1]), b)
+        if self.train_fraction is None:
+            return on_test, on_test
+        row = on_test.observed
+        return on_test, relabel(k_train, len(train[0]), len(train[1]), b, observed=row, pool=1)
+
+
+@record
+class NTKMMD(WitnessTest):
+    """The exact test: the witness of the MMD with the NTK at θ0, in linear time, no training."""
+
+    network: Network = static(default_factory=mlp)
+    train_fraction: float | tuple[float, float] | None = static(default=0.5)
+    calibration: str | None = static(default=None)  # "test", or "full" without a split
+    unbiased: bool = static(default=False)  # of the symmetric statistic
+    n_permutations: int = static(default=400)
+    level: Any = 0.05
+
+    @property
+    def method(self) -> str:
+        """Its name in the table of methods."""
+        if self.train_fraction is None:
+            return "ntk-symmetric"
+        return "ntk-full" if self.calibration == "full" else "ntk"
+
+    def find_witness(self, key: jax.Array, params: Params, train: Sample) -> Witness:
+        """g(x) = Σ_i K_0(x, z_i) w_i."""
+        del key  # nothing is random
+        return exact_witness(self.network, params, signed_measure(*train))
+
+    def full(
+        self, k_train: jax.Array, k_null: jax.Array, params: Params, train: Sample, test: Sample
+    ) -> tuple[Witness, Relabelling, NullStatistics]:
+        """Permute rows and columns of the kernel matrix, all permutations in matrix products."""
+        witness = self.find_witness(k_train, params, train)
+        on_test, on_train = self.relabel_both(k_null, train, test)
+        points = jnp.concatenate(test)
+        if self.train_fraction is None:
+            kernel = empirical_ntk(self.network, params, points)
+            null = calibration.symmetric_null(on_test, kernel, unbiased=self.unbiased)
+        else:
+            kernel = empirical_ntk(self.network, params, points, jnp.concatenate(train))
+            null = calibration.kernel_null(on_test, on_train, kernel)
+        return witness, on_test, null
+
+
+@record
+class NetMMD(WitnessTest):
+    """The trained test: the witness is a network trained for a short time on the training half."""
+
+    network: Network = static(default_factory=mlp)
+    learning_rate: Any = 0.1  # α, the training time of one epoch
+    batch_size: int | None = static(default=1)  # None: full-batch gradient descent
+    epochs: int = static(default=1)
+    momentum: float = static(default=0.0)
+    optimizer: optax.GradientTransformation | None = static(default=None)  # instead of plain SGD
+    shuffle: bool = static(default=True)
+    train_fraction: float | tuple[float, float] | None = static(default=0.5)
+    calibration: str | None = static(default=None)  # "test"; "full" retrains, vmapped
+    n_permutations: int = static(default=400)
+    level: Any = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.sgd  # checks the training options
+        if not self.shuffle and (self.calibration == "full" or self.train_fraction is None):
+            raise ValueError(
+                "calibration 'full' visits the points in random order, or the permuted labels "
+                "would not be exchangeable with the observed ones: use shuffle=True"
+            )
+
+    @property
+    def method(self) -> str:
+        """Its name in the table of methods."""
+        return "net"
+
+    @property
+    def sgd(self) -> SGD:
+        """How the witness is trained."""
+        names = [field.name for field in dataclasses.fields(SGD)]
+        return SGD(**{name: getattr(self, name) for name in names})
+
+    def find_witness(self, key: jax.Array, params: Params, train: Sample) -> Witness:
+        """Train on x and y; in order, they alternate."""
+        measure = signed_measure(*train)
+        if not self.shuffle:
+            order = interleaved(len(train[0]), len(train[1]))
+            measure = jax.tree.map(lambda leaf: leaf[order], measure)
+        return trained_witness(key, self.network, params, measure, self.sgd)
+
+    def full(
+        self, k_train: jax.Array, k_null: jax.Array, params: Params, train: Sample, test: Sample
+    ) -> tuple[Witness, Relabelling, NullStatistics]:
+        """Retrain under every labelling, `_RETRAIN` networks at a time, from the same θ0."""
+        on_test, on_train = self.relabel_both(k_null, train, test)
+        train_points = jnp.concatenate(train)[on_train.order]
+        test_points = jnp.concatenate(test)[on_test.order]
+
+        def retrained(train_weights: jax.Array) -> Witness:
+            measure = SignedMeasure(train_points, train_weights)
+            return trained_witness(k_train, self.network, params, measure, self.sgd)
+
+        def statistic(weights: tuple[jax.Array, jax.Array]) -> jax.Array:
+            train_weights, test_weights = weights
+            return mean_gap(retrained(train_weights)(test_points), test_weights)
+
+        weights = (on_train.weights, on_test.weights)
+        values = jax.lax.map(statistic, weights, batch_size=_RETRAIN)
+        tolerance = 16 * jnp.finfo(values.dtype).eps * jnp.max(jnp.abs(values))
+        witness = retrained(on_train.weights[on_train.observed])
+        return witness, on_test, NullStatistics(values, tolerance)

@@ -1,0 +1,135 @@
+"""What a two-sample test found."""
+
+import dataclasses
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static
+from ntkmmd_jax.witness import KINDS
+
+
+@record
+class TwoSampleResult:
+    """Statistic, p-value and threshold of a two-sample test, with the null sample behind them.
+
+    `reject` says `pvalue <= level`, and `statistic > threshold` says the same.
+    `witness(z)` scores any new points: where p exceeds q it is large, where q exceeds p, small.
+    """
+
+    statistic: jax.Array  # ()
+    pvalue: jax.Array  # (), in (0, 1]
+    threshold: jax.Array  # ()
+    null: jax.Array  # (B,) the statistic under permuted labels; empty where a formula gives p
+    level: jax.Array  # ()
+    witness: Any = None  # callable on points (n, ...), or None where a method has none
+    method: str = static(default="")
+    n_x: int = static(default=0)
+    n_y: int = static(default=0)
+
+    @property
+    def reject(self) -> jax.Array:
+        """Whether the two samples differ, at the level of the test."""
+        return self.pvalue <= self.level
+
+    def __repr__(self) -> str:
+        head = f"TwoSampleResult(method={self.method!r}, n_x={self.n_x}, n_y={self.n_y}"
+        if isinstance(self.pvalue, jax.core.Tracer) or np.ndim(self.pvalue) != 0:
+            return f"{head}, pvalue={self.pvalue})"
+        b = np.shape(self.null)[-1]
+        source = f"{b} permutations" if b else "no permutations"
+        verdict = "reject H0: p = q" if self.reject else "no evidence against H0: p = q"
+        return (
+            f"{head})\n"
+            f"  statistic  {float(self.statistic):.5g}\n"
+            f"  threshold  {float(self.threshold):.5g} at level {float(self.level):g}\n"
+            f"  p-value    {float(self.pvalue):.4g} ({source})\n"
+            f"  {verdict}"
+        )
+
+    def concrete(self) -> "TwoSampleResult":
+        """The same result in Python numbers, the p-value as an exact fraction of B + 1."""
+        b = len(self.null)
+        p = float(self.pvalue)
+        return dataclasses.replace(
+            self,
+            statistic=float(self.statistic),
+            pvalue=round(p * (b + 1)) / (b + 1) if b and np.isfinite(p) else p,
+            threshold=float(self.threshold),
+            null=np.asarray(self.null),
+            level=float(str(np.float32(self.level))),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain numbers, ready for JSON."""
+        return {
+            "method": self.method,
+            "n_x": self.n_x,
+            "n_y": self.n_y,
+            "statistic": float(self.statistic),
+            "threshold": float(self.threshold),
+            "pvalue": float(self.pvalue),
+            "level": float(self.level),
+            "reject": bool(self.reject),
+            "n_permutations": len(self.null),
+        }
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the null histogram with statistic and threshold; returns the matplotlib axes."""
+        from ntkmmd_jax import plotting
+
+        return plotting.result(self, ax=ax)
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Save to one `.npz` file, the witness included; `load` reads it back."""
+        path = Path(path)
+        if path.suffix != ".npz":
+            path = path.with_name(path.name + ".npz")
+        numbers = (self.statistic, self.pvalue, self.threshold, self.null, self.level)
+        header: dict[str, Any] = {**self.to_dict(), "kind": "TwoSampleResult", "witness": None}
+        if self.witness is not None:
+            header["witness"] = {"kind": type(self.witness).__name__, **self.witness.describe()}
+        return save_leaves(path, (numbers, self.witness), **header)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, *, network: Any = None) -> "TwoSampleResult":
+        """Read a saved result.
+
+        Args:
+            path: What `save` wrote.
+            network: The network of the witness. Needed only if it is a function of your own, which
+                no file can hold; without it everything but the witness is there.
+        """
+        leaves, header = load_leaves(path)
+        if header.get("kind") != "TwoSampleResult":
+            raise ValueError(f"{path} does not hold a TwoSampleResult but a {header.get('kind')}")
+        statistic, pvalue, threshold, null, level = leaves[:5]
+        return cls(
+            float(statistic),
+            float(pvalue),
+            float(threshold),
+            null,
+            float(level),
+            witness=_load_witness(leaves[5:], header["witness"], network, str(path)),
+            method=header["method"],
+            n_x=header["n_x"],
+            n_y=header["n_y"],
+        )
+
+
+def _load_witness(leaves: list, described: dict | None, network: Any, source: str) -> Any:
+    if described is None:
+        return None
+    try:
+        blank = KINDS[described["kind"]].blank(described, network)
+    except ValueError as error:
+        return partial(_refuse, f"{source}: {error}")
+    return refill(blank, leaves, source=source)
+
+
+def _refuse(reason: str, points: Any) -> None:
+    raise ValueError(reason)

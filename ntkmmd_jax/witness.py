@@ -1,0 +1,149 @@
+"""The witness function: a point θ0, a velocity v and a time t.
+
+    g(x) = (f(x; θ0 + t v) − f(x; θ0)) / t,   and its limit at t = 0, the JVP ∂_v f(x; θ0).
+
+*Trained* (`training.py`): SGD on L(θ) = −Σ w_i f(z_i; θ) for time t gives v = (θ_t − θ0)/t.
+*Exact*: v = −∇L(θ0) = Σ w_i ∇f(z_i; θ0) and t = 0. One VJP over the training points and one JVP
+over the test points are the witness of the NTK-MMD in linear time, without a kernel matrix:
+g(x) = Σ_i K_0(x, z_i) w_i, hence T_a = ⟨v_train, v_test⟩ and T_NTK = |v|².
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax.measure import SignedMeasure, as_points
+from ntkmmd_jax.networks import Network, Params, as_network, merged, rebuild
+from ntkmmd_jax.pytree import record, static
+
+BLOCK = 2048  # points that are differentiated at once: memory does not grow with n beyond it
+
+
+KINDS: dict[str, type] = {}  # witnesses that can be saved and loaded, by name
+
+
+def savable(cls: type) -> type:
+    """Register a witness class: `describe()` gives its static part, `blank(...)` takes it back."""
+    KINDS[cls.__name__] = cls
+    return cls
+
+
+@savable
+@record
+class Witness:
+    """g(x) = (f(x; θ0 + t v) − f(x; θ0)) / t; call it at any points."""
+
+    params: Params  # θ0, all leaves
+    velocity: Params  # v, on the trained leaves
+    time: jax.Array  # t, scalar; 0 for the exact witness
+    network: Network = static()
+    features: tuple[int, ...] = static()  # shape of one point
+    nodes: int = static(default=3)  # of the quadrature in time; 1 is exact at t = 0
+
+    def __call__(self, points: Any) -> jax.Array:
+        """The witness at points of shape (n, ...): large where p exceeds q. Shape (n,)."""
+        points = as_points(points, "the points")
+        if points.shape[1:] != self.features:
+            raise ValueError(
+                f"the witness takes points of shape (n, {', '.join(map(str, self.features))}); "
+                f"got {points.shape}"
+            )
+        return _scores(self, points)
+
+    def describe(self) -> dict[str, Any]:
+        """What a file says of the witness beside its leaves; `blank` is the way back."""
+        return {"network": self.network.recipe, "features": self.features, "nodes": self.nodes}
+
+    @classmethod
+    def blank(cls, described: dict[str, Any], network: Any = None) -> "Witness":
+        """A witness of shapes only, to be refilled with saved leaves."""
+        if network is None and described["network"] is None:
+            raise ValueError("the witness has a network of your own: load it with network=...")
+        network = rebuild(described["network"]) if network is None else as_network(network)
+        features = tuple(described["features"])
+
+        def shapes(key: jax.Array, x: jax.Array) -> Witness:
+            params = network.init(key, x)
+            theta = network.trainable(params)[1]
+            static = {"network": network, "features": features, "nodes": described["nodes"]}
+            return cls(params, theta, jnp.zeros(()), **static)
+
+        return jax.eval_shape(shapes, jax.random.key(0), jnp.zeros((1, *features)))
+
+    def params_at(self, time: Any = None) -> Params:
+        """θ0 + t v, all leaves; `time` is the witness's own unless given."""
+        time = self.time if time is None else time
+        _, theta = self.network.trainable(self.params)
+        return merged(self.params, displaced(theta, self.velocity, time))
+
+
+def displaced(theta: Params, velocity: Params, time: Any) -> Params:
+    """θ + t v."""
+    return jax.tree.map(lambda leaf, v: leaf + time * v, theta, velocity)
+
+
+def gauss_legendre(nodes: int) -> list[tuple[float, float]]:
+    """Positions and masses of the quadrature rule on [0, 1]."""
+    positions, masses = np.polynomial.legendre.leggauss(nodes)
+    return list(zip((0.5 * (1 + positions)).tolist(), (0.5 * masses).tolist(), strict=True))
+
+
+@jax.jit
+def _scores(witness: Witness, points: jax.Array) -> jax.Array:
+    """The quotient as ∫_0^1 ∂_v f(x; θ0 + s t v) ds, by Gauss–Legendre: nothing cancels in float32."""
+    f, theta = witness.network.trainable(witness.params)
+
+    def score(x: jax.Array) -> jax.Array:
+        total = jnp.zeros(x.shape[0], x.dtype)
+        for s, mass in gauss_legendre(witness.nodes):
+            at = displaced(theta, witness.velocity, s * witness.time)
+            total += mass * jax.jvp(lambda at: f(at, x), (at,), (witness.velocity,))[1]
+        return total
+
+    return in_blocks(score, points)
+
+
+def in_blocks(function: Any, points: jax.Array) -> jax.Array:
+    """Apply a function of (n, ...) points that gives (n,), at most `BLOCK` points at a time."""
+    n = len(points)
+    if n <= BLOCK:
+        return function(points)
+    blocks = SignedMeasure(points, jnp.zeros(n)).batched(BLOCK).points
+    return jax.lax.map(function, blocks).reshape(-1)[:n]
+
+
+@jax.jit(static_argnames="network")
+def velocity(network: Network, params: Params, measure: SignedMeasure) -> Params:
+    """v = Σ w_i ∇f(z_i; θ0), the negative gradient of the loss; block by block in n."""
+    f, theta = network.trainable(params)
+
+    def pull_back(block: SignedMeasure) -> Params:
+        return jax.grad(lambda theta: jnp.vdot(block.weights, f(theta, block.points)))(theta)
+
+    if len(measure.weights) <= BLOCK:
+        return pull_back(measure)
+
+    def add_block(total: Params, block: SignedMeasure) -> tuple[Params, None]:
+        return jax.tree.map(jnp.add, total, pull_back(block)), None
+
+    zero = jax.tree.map(jnp.zeros_like, theta)
+    return jax.lax.scan(add_block, zero, measure.batched(BLOCK))[0]
+
+
+def exact_witness(network: Network, params: Params, measure: SignedMeasure) -> Witness:
+    """The witness of the MMD with the NTK at θ0: g(x) = Σ_i K_0(x, z_i) w_i, without training."""
+    return Witness(
+        params,
+        velocity(network, params, measure),
+        jnp.zeros((), measure.weights.dtype),
+        network=network,
+        features=measure.points.shape[1:],
+        nodes=1,
+    )
+
+
+def inner(u: Params, v: Params) -> jax.Array:
+    """⟨u, v⟩ over all leaves."""
+    return sum(jax.tree.leaves(jax.tree.map(jnp.vdot, u, v)))

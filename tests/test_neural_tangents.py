@@ -1,0 +1,316 @@
+"""neural-tangents on current JAX: the same kernels by every route, and a jax left as it was."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import threading
+import types
+import warnings
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from jax.flatten_util import ravel_pytree
+
+from ntkmmd_jax import _neural_tangents
+
+ROOT = pathlib.Path(__file__).parents[1]
+# Float32 sums of some hundred terms: 1e-5 is about a hundred times epsilon.
+RTOL = 1e-5
+
+
+class LinenMLP(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        for width in (16, 16):
+            x = nn.relu(nn.Dense(width)(x))
+        return nn.Dense(1)(x)
+
+
+class LinenCNN(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        x = nn.max_pool(nn.relu(nn.Conv(4, (3, 3))(x)), (2, 2), (2, 2))
+        x = nn.relu(nn.Conv(4, (3, 3))(x))
+        return nn.Dense(1)(x.reshape(len(x), -1))
+
+
+class NnxMLP(nnx.Module):
+    def __init__(self, rngs):
+        self.first = nnx.Linear(3, 16, rngs=rngs)
+        self.second = nnx.Linear(16, 16, rngs=rngs)
+        self.last = nnx.Linear(16, 1, rngs=rngs)
+
+    def __call__(self, x):
+        return self.last(nnx.relu(self.second(nnx.relu(self.first(x)))))
+
+
+def two_layer(params, x):
+    return jnp.tanh(x @ params["w"] + params["b"]) @ params["v"] / 4
+
+
+def sliced(params, x):
+    """Layers cut from one vector: the transpose of `slice` is not in jax's public table."""
+    return jnp.tanh(x @ params[:48].reshape(3, 16)) @ params[48:].reshape(16, 1)
+
+
+def two_layer_params(key):
+    k_w, k_b, k_v = jax.random.split(key, 3)
+    return {
+        "w": jax.random.normal(k_w, (3, 16)),
+        "b": jax.random.normal(k_b, (16,)),
+        "v": jax.random.normal(k_v, (16, 1)),
+    }
+
+
+def case(name):
+    """A network `f(params, x)`, its parameters, and two samples of unequal size."""
+    k_params, k_x, k_y = jax.random.split(jax.random.key(0), 3)
+    point = (8, 8, 2) if name == "cnn" else (3,)
+    x, y = jax.random.normal(k_x, (6, *point)), jax.random.normal(k_y, (4, *point))
+    if name == "two_layer":
+        return two_layer, two_layer_params(k_params), x, y
+    if name == "sliced":
+        return sliced, jax.random.normal(k_params, (64,)), x, y
+    if name == "nnx":
+        graph, state = nnx.split(NnxMLP(nnx.Rngs(0)))
+        return lambda state, x: nnx.merge(graph, state)(x), state, x, y
+    module = LinenCNN() if name == "cnn" else LinenMLP()
+    return module.apply, module.init(k_params, x), x, y
+
+
+def jacobian_route(f, params, x, y):
+    def gradient(point):
+        return ravel_pytree(jax.grad(lambda params: f(params, point[None])[0, 0])(params))[0]
+
+    return jax.vmap(gradient)(x) @ jax.vmap(gradient)(y).T
+
+
+def assert_kernels_agree(kernel, expected):
+    assert kernel.dtype == jnp.float32
+    assert jnp.max(jnp.abs(kernel - expected)) < RTOL * jnp.max(jnp.abs(expected))
+
+
+@pytest.mark.parametrize("name", ["two_layer", "sliced", "linen", "nnx", "cnn"])
+@pytest.mark.parametrize("implementation", [1, 2, 3, 0])
+def test_empirical_kernels_agree_with_the_jacobian_route(name, implementation, capsys):
+    nt = _neural_tangents.load()
+    f, params, x, y = case(name)
+    for vmap_axes in (None, 0):
+        kernel_fn = nt.empirical_ntk_fn(f, vmap_axes=vmap_axes, implementation=implementation)
+        with _neural_tangents.quiet():
+            kernel = jax.jit(kernel_fn)(x, y, params)
+        assert_kernels_agree(kernel, jacobian_route(f, params, x, y))
+    assert ("flops" in capsys.readouterr().out) == (implementation == 0)
+
+
+@pytest.mark.parametrize("implementation", [1, 2, 3])
+def test_empirical_kernels_work_eagerly_and_under_transformations(implementation):
+    nt = _neural_tangents.load()
+    _, _, x, y = case("two_layer")
+    replicas = jax.vmap(two_layer_params)(jax.random.split(jax.random.key(1), 3))
+    expected = jax.vmap(lambda params: jacobian_route(two_layer, params, x, y))(replicas)
+
+    def kernel_fn(params):
+        return nt.empirical_ntk_fn(two_layer, implementation=implementation)(x, y, params)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing to be quiet about here, even without `jit`
+        assert_kernels_agree(kernel_fn(jax.tree.map(lambda p: p[0], replicas)), expected[0])
+        assert_kernels_agree(jax.vmap(kernel_fn)(replicas), expected)
+        assert_kernels_agree(jax.jit(jax.vmap(kernel_fn))(replicas), expected)
+        assert_kernels_agree(jax.lax.map(kernel_fn, replicas), expected)
+
+
+@pytest.mark.parametrize("implementation", [1, 2, 3])
+def test_outputs_without_a_channel_axis_need_no_trace(implementation):
+    nt = _neural_tangents.load()
+    f, params, x, y = case("two_layer")
+    kernel_fn = nt.empirical_ntk_fn(
+        lambda params, x: f(params, x)[:, 0], trace_axes=(), implementation=implementation
+    )
+    assert_kernels_agree(kernel_fn(x, y, params), jacobian_route(f, params, x, y))
+
+
+def test_infinite_relu_kernel_is_the_arc_cosine_kernel():
+    stax = _neural_tangents.load().stax
+    _, _, x, y = case("two_layer")
+    kernel = stax.serial(stax.Dense(1), stax.Relu(), stax.Dense(1))[2](x, y, "ntk")
+
+    x, y = np.float64(x), np.float64(y)
+    linear = x @ y.T / 3
+    norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(y, axis=1) / 3
+    angle = np.arccos(linear / norms)
+    order_0 = (np.pi - angle) / (2 * np.pi)
+    order_1 = norms * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
+    np.testing.assert_allclose(kernel, order_1 + linear * order_0, rtol=1e-5, atol=1e-6)
+
+
+def test_numerical_activation_agrees_with_the_analytic_one_and_is_quiet():
+    stax = _neural_tangents.load().stax
+    _, _, x, y = case("two_layer")
+
+    def kernel(layer):
+        return stax.serial(stax.Dense(1), layer, stax.Dense(1))[2](x, y, "ntk")
+
+    with pytest.warns(UserWarning, match="Numerical Activation"):
+        stax.ElementwiseNumerical(jax.scipy.special.erf, deg=25)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with _neural_tangents.quiet():
+            numerical = kernel(stax.ElementwiseNumerical(jax.scipy.special.erf, deg=25))
+    # The error is that of 25-point Gauss-Hermite quadrature.
+    np.testing.assert_allclose(numerical, kernel(stax.Erf()), atol=3e-3)
+
+
+def test_self_check_is_run_on_an_untested_jax_only(monkeypatch):
+    nt = _neural_tangents.load()
+    repaired = dict(vars(sys.modules["neural_tangents._src.empirical"]))
+    checks = []
+
+    def check(nt, original=_neural_tangents._check):
+        checks.append(nt)
+        original(nt)
+
+    monkeypatch.setattr(_neural_tangents, "_check", check)
+    _neural_tangents._load_once.cache_clear()
+    assert _neural_tangents.load() is nt and not checks
+    monkeypatch.setattr(_neural_tangents, "_NEWEST_MINOR", (0, 9))
+    _neural_tangents._load_once.cache_clear()
+    # Under a trace, as when the first kernel is asked for inside `jit`.
+    jax.jit(lambda: _neural_tangents.load() and None)()
+    assert _neural_tangents.load() is nt and checks == [nt]
+    # What is repaired, by us or by the user, is left alone.
+    assert vars(sys.modules["neural_tangents._src.empirical"]) == repaired
+
+
+def test_self_check_refuses_wrong_kernels(monkeypatch):
+    nt = _neural_tangents.load()
+
+    def doubled(f, implementation):
+        factor = 2 if implementation == 3 else 1
+        kernel_fn = nt.empirical_ntk_fn(f, implementation=implementation)
+        return lambda *args: factor * kernel_fn(*args)
+
+    wrong = types.ModuleType("neural_tangents")
+    wrong.__version__, wrong.empirical_ntk_fn = "0.7", doubled
+    monkeypatch.setitem(sys.modules, "neural_tangents", wrong)
+    _neural_tangents._load_once.cache_clear()
+    with pytest.raises(ImportError, match="implementation 3 gives a wrong kernel"):
+        _neural_tangents.load()
+
+
+# What follows needs a fresh interpreter. `snapshot()` shows whether jax has been patched: all
+# its modules that neural-tangents imports are imported first, as they become attributes of jax.
+PRELUDE = """
+import importlib.abc, sys, threading, types, warnings
+import jax, jax.core, jax.numpy, jax.interpreters.ad, jax.example_libraries.stax
+import jax.experimental.ode, jax.extend.core, jax.extend.linear_util, jax.flatten_util
+from ntkmmd_jax import _neural_tangents
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def __init__(self, names, error):
+        self.names, self.error = names, error
+
+    def find_spec(self, name, path, target=None):
+        if name in self.names:
+            raise self.error
+
+def snapshot():
+    modules = (jax, jax.core, jax.numpy, jax.interpreters.ad)
+    found = {module.__name__: dict(vars(module)) for module in modules}
+    found["dir"] = [dir(module) for module in modules]
+    found["jax.util"] = sys.modules.get("jax.util")
+    return found
+
+def imported():
+    return sorted(name for name in sys.modules if name.split(".")[0] == "neural_tangents")
+
+assert not imported(), "importing the package has imported neural-tangents"
+warnings.simplefilter("error")
+before = snapshot()
+"""
+
+
+def run(body):
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    code = PRELUDE + textwrap.dedent(body)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_load_leaves_jax_alone_and_never_asks_for_tensorflow():
+    run("""
+    asked = AssertionError("asked for TensorFlow")
+    sys.meta_path.insert(0, Refuse({"tensorflow", "tf2jax"}, asked))
+    loaded = []
+    threads = [threading.Thread(target=lambda: loaded.append(_neural_tangents.load()))
+               for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(loaded) == 4 and len(set(map(id, loaded))) == 1, loaded
+    assert snapshot() == before
+    assert "tensorflow" not in sys.modules and "tf2jax" not in sys.modules
+    assert "neural_tangents.experimental" not in sys.modules
+    assert not hasattr(loaded[0], "experimental")
+    """)
+
+
+def test_a_module_that_the_user_has_imported_is_used_and_repaired():
+    run("""
+    with _neural_tangents._lent_names(), _neural_tangents.quiet():
+        import neural_tangents
+    unrepaired = neural_tangents._src.empirical._eqn_vjp_fn
+    assert _neural_tangents.load() is neural_tangents
+    assert neural_tangents._src.empirical._eqn_vjp_fn is not unrepaired
+    _neural_tangents._check(neural_tangents)
+    assert snapshot() == before
+    """)
+
+
+@pytest.mark.parametrize(
+    ("refused", "error", "expected"),
+    [
+        (
+            "neural_tangents._src.empirical",
+            "AttributeError('no such name')",
+            f"neural-tangents 0.6.5 does not work on JAX {jax.__version__}; neural-tangents 0.6.5 "
+            "is known to work on JAX 0.4.35 to 0.10.2. (AttributeError: no such name)",
+        ),
+        (
+            "neural_tangents",
+            "ModuleNotFoundError('missing', name='neural_tangents')",
+            "neural_tangents is missing: `pip install neural-tangents==0.6.5`; or, without "
+            "TensorFlow, which is not used here, `pip install --no-deps neural-tangents==0.6.5` "
+            "and `pip install frozendict`.",
+        ),
+    ],
+)
+def test_a_failing_import_is_explained_each_time_and_leaves_jax_alone(refused, error, expected):
+    out = run(f"""
+    refuse = Refuse({{{refused!r}}}, {error})
+    sys.meta_path.insert(0, refuse)
+    for attempt in range(2):
+        try:
+            _neural_tangents.load()
+        except ImportError as error:
+            print(error)
+        assert snapshot() == before
+        assert not imported(), imported()
+    # Once the cause is gone, so is the error.
+    sys.meta_path.remove(refuse)
+    _neural_tangents.load()
+    assert snapshot() == before
+    """)
+    assert out.splitlines() == [expected, expected]
