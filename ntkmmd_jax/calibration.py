@@ -115,7 +115,6 @@ def score_null(relabelling: Relabelling, scores: jax.Array) -> NullStatistics:
     n_x, n = relabelling.n_x, len(scores)
     # The weights sum to 0, so the mean drops out; without it, sums do not cancel.
     placed = (scores - scores.mean())[relabelling.order]
-    labels = relabelling.labels
     unit = 1 / n_x + 1 / (n - n_x)
     return NullStatistics(unit * _label_sums(relabelling.labels, placed), _rounding(placed, 2))
 

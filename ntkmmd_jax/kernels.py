@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax import _neural_tangents
+from ntkmmd_jax.layers import MLP, activation_fn
 from ntkmmd_jax.measure import as_points
-from ntkmmd_jax.networks import MLP, Network, Params, activation_fn, as_network
+from ntkmmd_jax.networks import Network, Params, as_network
 
 JACOBIAN, VECTOR_PRODUCTS, STRUCTURED = 1, 2, 3
 _IMPLEMENTATIONS = {

@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 from flax import linen, nnx
 
+from ntkmmd_jax.layers import INITIALIZATIONS, MLP, Activation, ConvNet, activation_fn
+
 Params = Any  # a pytree of arrays; θ, or the part of it that is trained
-Activation = str | Callable[[jax.Array], jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Network:
 
 
 def merged(params: Params, theta: Params) -> Params:
-    """All leaves of θ: the trained ones from `theta`, the frozen ones (None there) from `params`."""
+    """All leaves of θ: the trained ones from `theta`, the frozen ones, None there, from `params`."""
     return jax.tree.map(lambda leaf, new: leaf if new is None else new, params, theta)
 
 
@@ -97,115 +98,6 @@ def freeze(network: Any, *names: str) -> Network:
     return dataclasses.replace(network, frozen=(*network.frozen, *names), recipe=recipe)
 
 
-def activation_fn(activation: Activation) -> Callable[[jax.Array], jax.Array]:
-    """The function of a name in `jax.nn` (softplus, relu, …), `erf` or `sin`; or the callable itself."""
-    if callable(activation):
-        return activation
-    extra = {"erf": jax.scipy.special.erf, "sin": jnp.sin}
-    function = extra.get(activation) or getattr(jax.nn, str(activation), None)
-    if not callable(function):
-        raise ValueError(f"unknown activation {activation!r}; use a name in jax.nn or a callable")
-    return function
-
-
-INITIALIZATIONS = ("paper", "he", "lecun", "ntk")
-
-
-class Layer(linen.Module):
-    """An affine layer z = c·(h W) + b with W ~ N(0, s²), b = 0.
-
-    paper: s = 1 in the first layer and 1/√fan_in after it; lecun: s = 1/√fan_in; he: s = √(2/fan_in)
-    in front of an activation; ntk: s = 1 and c = 1/√fan_in. Elsewhere c = 1.
-    """
-
-    features: int
-    initialization: str
-    position: str = "hidden"  # first, hidden or readout
-    kernel_shape: tuple[int, ...] | None = None  # of a convolution
-
-    @linen.compact
-    def __call__(self, h: jax.Array) -> jax.Array:
-        """Map (n, ..., fan_in) to (n, ..., features)."""
-        window = self.kernel_shape or ()
-        shape = (*window, h.shape[-1], self.features)
-        fan_in = functools.reduce(lambda a, b: a * b, shape[:-1])
-        scale = fan_in**-0.5 if self.initialization == "ntk" else 1.0
-        std = {
-            "paper": 1.0 if self.position == "first" else fan_in**-0.5,
-            "lecun": fan_in**-0.5,
-            "he": ((1.0 if self.position == "readout" else 2.0) / fan_in) ** 0.5,
-            "ntk": 1.0,
-        }[self.initialization]
-        kernel = self.param("kernel", linen.initializers.normal(std), shape)
-        bias = self.param("bias", linen.initializers.zeros, (self.features,))
-        if window:
-            dims = ("NHWC", "HWIO", "NHWC")
-            z = jax.lax.conv_general_dilated(h, kernel, (1, 1), "VALID", dimension_numbers=dims)
-        else:
-            z = h @ kernel
-        return scale * z + bias
-
-
-class Readout(linen.Module):
-    """The last layer f = c·Σ_k a_k h_k, without a bias: p̂ − q̂ has mass 0 and would not see it."""
-
-    initialization: str
-
-    @linen.compact
-    def __call__(self, h: jax.Array) -> jax.Array:
-        """Map (n, m) to (n,)."""
-        m = h.shape[-1]
-        std, scale = (1.0, m**-0.5) if self.initialization == "ntk" else (m**-0.5, 1.0)
-        return scale * (h @ self.param("kernel", linen.initializers.normal(std), (m,)))
-
-
-class MLP(linen.Module):
-    """Fully connected layers of the given widths and a readout."""
-
-    widths: tuple[int, ...]
-    activation: Activation
-    initialization: str
-
-    @linen.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        """Map (n, ...) to (n,)."""
-        sigma = activation_fn(self.activation)
-        h = x.reshape(x.shape[0], -1)
-        for i, width in enumerate(self.widths):
-            position = "first" if i == 0 else "hidden"
-            h = sigma(Layer(width, self.initialization, position, name=f"layer_{i + 1}")(h))
-        return Readout(self.initialization, name="readout")(h)
-
-
-class ConvNet(linen.Module):
-    """conv 5×5 − relu − maxpool 2×2, once per entry of `channels`; then a hidden layer; a readout."""
-
-    channels: tuple[int, ...]
-    width: int
-    activation: Activation
-    initialization: str
-
-    @linen.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        """Map images (n, h, w) or (n, h, w, c) to (n,)."""
-        if x.ndim not in (3, 4):
-            raise ValueError(f"convnet takes images (n, h, w) or (n, h, w, c); got shape {x.shape}")
-        sigma = activation_fn(self.activation)
-        h = x[..., None] if x.ndim == 3 else x
-        for i, channels in enumerate(self.channels):
-            position = "first" if i == 0 else "hidden"
-            name = f"conv_{i + 1}"
-            if min(h.shape[1:3]) < 6:
-                raise ValueError(
-                    f"images of shape {x.shape[1:]} are too small for {name} and pooling"
-                )
-            h = sigma(Layer(channels, self.initialization, position, (5, 5), name=name)(h))
-            h = linen.max_pool(h, (2, 2), (2, 2))
-        h = h.reshape(h.shape[0], -1)
-        h = sigma(Layer(self.width, self.initialization, name="layer_1")(h))
-        return Readout(self.initialization, name="readout")(h)
-
-
 def mlp(
     widths: int | Iterable[int] = 512,
     *,
@@ -218,7 +110,7 @@ def mlp(
     Args:
         widths: Width of each hidden layer; one number for the two-layer network.
         activation: A name in `jax.nn` (softplus, relu, …), `erf`, `sin`, or a callable.
-        initialization: paper, he, lecun or ntk (see `Layer`).
+        initialization: paper, he, lecun or ntk (see `layers.Layer`).
         train_readout: Whether the readout a_k is trained, or frozen as in the paper.
 
     Example:
@@ -247,7 +139,7 @@ def convnet(
         channels: Channels of each 5×5 convolution, each followed by 2×2 max pooling.
         width: Width of the fully connected layer after them.
         activation: As for `mlp`.
-        initialization: paper, he, lecun or ntk (see `Layer`); the paper does not say which.
+        initialization: paper, he, lecun or ntk (see `layers.Layer`); the paper does not say which.
         train_readout: Whether the readout is trained.
     """
     options = {"channels": tuple(channels), "width": width}

@@ -1,4 +1,4 @@
-"""The pictures; the one importer of matplotlib. Colours are from the colour-blind safe Okabe–Ito set."""
+"""The pictures; the one importer of matplotlib. Colours: the colour-blind safe Okabe–Ito set."""
 
 from typing import TYPE_CHECKING, Any
 

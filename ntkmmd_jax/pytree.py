@@ -60,7 +60,7 @@ def load_leaves(path: str | os.PathLike) -> tuple[list[np.ndarray], dict]:
             return [file[f"leaf_{i}"] for i in range(len(file.files) - 1)], header
     except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"{path} is not a whole file of ours ({error}): it may be half-written, or of another kind"
+            f"{path} is not a whole file of ours ({error}): half-written, or of another kind"
         ) from error
 
 

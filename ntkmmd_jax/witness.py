@@ -92,7 +92,7 @@ def gauss_legendre(nodes: int) -> list[tuple[float, float]]:
 
 @jax.jit
 def _scores(witness: Witness, points: jax.Array) -> jax.Array:
-    """The quotient as ∫_0^1 ∂_v f(x; θ0 + s t v) ds, by Gauss–Legendre: nothing cancels in float32."""
+    """∫_0^1 ∂_v f(x; θ0 + s t v) ds by Gauss–Legendre: unlike in the quotient, nothing cancels."""
     f, theta = witness.network.trainable(witness.params)
 
     def score(x: jax.Array) -> jax.Array:

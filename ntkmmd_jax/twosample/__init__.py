@@ -6,7 +6,7 @@ from typing import Any
 
 from ntkmmd_jax.measure import as_samples, check_finite
 from ntkmmd_jax.twosample.contract import TwoSampleTest, as_key
-from ntkmmd_jax.twosample.ntk import NetMMD, NTKMMD
+from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 from ntkmmd_jax.twosample.result import TwoSampleResult
 
 _METHODS: dict[str, tuple[Callable[..., TwoSampleTest], dict[str, Any], str]] = {
@@ -56,7 +56,7 @@ def two_sample_test(
     """Test whether two samples come from the same distribution.
 
     Args:
-        x: Sample of p: anything array-like with one row per sample. A flat sequence has one feature.
+        x: Sample of p, anything array-like, one row per sample. A flat sequence has one feature.
         y: Sample of q, with the same features; the sizes may differ.
         method: A name in `methods()`, or a test object with options of its own.
         key: An int seed or a JAX key. The same key gives the same answer.

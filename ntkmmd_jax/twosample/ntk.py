@@ -40,8 +40,8 @@ class WitnessTest(TwoSampleTest):
         if self.calibration is not None and self.calibration not in allowed:
             where = "without a split" if self.train_fraction is None else "with a split"
             raise ValueError(
-                f"calibration {self.calibration!r} does not apply to {type(self).__name__} {where}; "
-                f"use one of {allowed}"
+                f"calibration {self.calibration!r} does not apply to {type(self).__name__} "
+                f"{where}; use one of {allowed}"
             )
         if self.train_fraction is not None:
             split_sizes(2, 2, self.train_fraction)
