@@ -4,10 +4,12 @@ The null law comes from a pool of B + 1 labellings of the n test points, each wi
 labelled x. The observed labelling takes a uniformly random place J in the pool: the x points fill
 the x places of row J, the y points its y places, in uniformly random order. Under H0 the points
 are exchangeable, so their arrangement is uniform and independent of J, and the rank of row J among
-the B + 1 statistics is uniform: the level is exact for *every* pool, however it was made. So the
-pool can be the same for all replicas (made once per batch, without sorting), while arrangement and
-J are drawn afresh: given the pool, replicas are independent and every permutation is uniform.
-All B + 1 statistics are one matrix product.
+the B + 1 statistics is uniform: the level is exact for *every* pool, however it was made.
+
+By default each call draws its own pool: B independent, uniform permutations. Since any pool is
+valid, sweeps may let all replicas share one (`shared=True`), made once per batch, while arrangement
+and J stay fresh for each: given the pool, replicas are independent and the level is exact.
+Labellings are drawn without sorting, and all B + 1 statistics are one matrix product.
 """
 
 import math
@@ -21,7 +23,6 @@ from ntkmmd_jax.measure import label_weights, random_orders
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.statistics import asymmetric_mmd2, mmd2, unbiased_mmd2
 
-POOL_SEED = 20230203  # any number: validity does not depend on it
 _BLOCK = 4096  # points whose labels are held as floats at once
 
 
@@ -76,22 +77,25 @@ def relabel(
     n_permutations: int,
     *,
     observed: jax.Array | None = None,
+    shared: bool = False,
     pool: int = 0,
 ) -> Relabelling:
     """Place n_X + n_Y points into the pool of labellings.
 
     Args:
-        key: For the arrangement of the points and, unless given, the observed row.
+        key: For the pool, the arrangement of the points and, unless given, the observed row.
         n_x: Points labelled x.
         n_y: Points labelled y.
         n_permutations: B; the pool has B + 1 rows.
         observed: The observed row, to relabel two sets of points together.
-        pool: Which pool; two sets that are relabelled together need different ones.
+        shared: Take the pool that all replicas share, instead of a fresh one.
+        pool: Which shared pool; two sets that are relabelled together need different ones.
     """
-    # The barrier keeps the compiler from evaluating the pool, a constant, by its slow interpreter.
-    k_pool = jax.lax.optimization_barrier(jax.random.wrap_key_data(np.uint32([pool, POOL_SEED])))
+    k_pool, k_row, k_order = jax.random.split(key, 3)
+    if shared:
+        # The barrier keeps the compiler from evaluating a constant pool by its slow interpreter.
+        k_pool = jax.lax.optimization_barrier(_shared_key(pool))
     labels = label_pool(k_pool, n_x, n_x + n_y, n_permutations + 1)
-    k_row, k_order = jax.random.split(key)
     if observed is None:
         # Uniform to 1 in 2^32 / B; `randint` draws twice, for half a second more to compile.
         observed = (jax.random.bits(k_row) % (n_permutations + 1)).astype(jnp.int32)
@@ -108,6 +112,10 @@ class NullStatistics:
 
     values: jax.Array  # (B + 1,)
     tolerance: jax.Array  # () values that differ by no more are equal but for rounding: a tie
+
+
+def _shared_key(pool: int) -> jax.Array:
+    return jax.random.wrap_key_data(np.uint32([pool, 20230203]))  # validity rests on no seed
 
 
 def score_null(relabelling: Relabelling, scores: jax.Array) -> NullStatistics:

@@ -2,11 +2,12 @@
 
 Empirical, of any network, by neural-tangents; in closed form for the two-layer network; and at
 infinite width. Only the trained leaves of θ count. At a trained time t it is the same function at
-θ(t): `empirical_ntk(network, witness.params_at(t), x)`.
+θ(t): `empirical_ntk(network, witness.params_at(t), x)`. Beside it, the Gaussian kernel.
 """
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -74,7 +75,8 @@ def _empirical_ntk(
 ) -> jax.Array:
     kernel, theta = _kernel_fn(network, params, implementation)
     size = batch_size or (128 if implementation == JACOBIAN else 1024)
-    return _blocked(lambda a, b: kernel(a, b, theta), x1, x2, size)
+    with _neural_tangents.quiet():
+        return _blocked(lambda a, b: kernel(a, b, theta), x1, x2, size)
 
 
 def _kernel_fn(network: Network, params: Params, implementation: int) -> tuple[Callable, Params]:
@@ -92,7 +94,8 @@ def _is_structured(network: Network, params: Params, x: jax.Array) -> bool:
     """Whether structured derivatives know all of the network's operations."""
     kernel, theta = _kernel_fn(network, params, STRUCTURED)
     try:
-        jax.eval_shape(lambda theta, x: kernel(x, x, theta), theta, x[:1])
+        with _neural_tangents.quiet():
+            jax.eval_shape(lambda theta, x: kernel(x, x, theta), theta, x[:1])
     except NotImplementedError as error:
         warnings.warn(
             f"structured derivatives cannot handle this network ({error}); contracting Jacobians "
@@ -178,6 +181,13 @@ def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 25)
     x1 = as_points(x1, "x1")
     x2 = x1 if x2 is None else as_points(x2, "x2")
     x1, x2 = (x.reshape(len(x), -1) for x in (x1, x2))
+    with _neural_tangents.quiet():
+        return _infinite_kernel(module, x1, x2, degree, frozen)
+
+
+def _infinite_kernel(
+    module: MLP, x1: jax.Array, x2: jax.Array, degree: int, frozen: bool
+) -> jax.Array:
     stax = _neural_tangents.load().stax
     first = x1.shape[1] ** 0.5 if module.initialization == "paper" else 1.0
     kernel = stax.Dense(1, W_std=first, b_std=None)[2](x1, x2)
@@ -195,3 +205,85 @@ def _stax_activation(stax: Any, activation: Any, degree: int) -> tuple:
     if activation in analytic:
         return analytic[activation]()
     return stax.ElementwiseNumerical(activation_fn(activation), deg=degree)
+
+
+def gaussian_kernel(x1: Any, x2: Any, bandwidth: Any) -> jax.Array:
+    """k(x, x') = exp(−|x − x'|² / 2σ²), shape (n1, n2).
+
+    Args:
+        x1: Points, shape (n1, ...).
+        x2: Points, shape (n2, ...).
+        bandwidth: σ, or several of shape (k,): the mean of their kernels.
+    """
+    x1, x2 = as_points(x1, "x1"), as_points(x2, "x2")
+    return gaussian_profile(squared_distances(x1, x2), bandwidth)
+
+
+def gaussian_profile(squared: jax.Array, bandwidth: Any) -> jax.Array:
+    """exp(−r² / 2σ²) of squared distances r²; the mean over several σ of shape (k,)."""
+    sigmas = jnp.atleast_1d(jnp.asarray(bandwidth, squared.dtype))
+    return sum(jnp.exp(-0.5 * squared / sigma**2) for sigma in sigmas) / len(sigmas)
+
+
+def squared_distances(x1: jax.Array, x2: jax.Array) -> jax.Array:
+    """|x − x'|² = |x|² + |x'|² − 2 x·x', shape (n1, n2): one matrix product."""
+    x1, x2 = (x.reshape(len(x), -1) for x in (x1, x2))
+    centre = x2.mean(0)  # distances do not change, and less cancels
+    x1, x2 = x1 - centre, x2 - centre
+    norms1, norms2 = jnp.sum(x1**2, axis=1), jnp.sum(x2**2, axis=1)
+    product = jnp.matmul(x1, x2.T, precision="highest")
+    return jnp.maximum(norms1[:, None] + norms2 - 2 * product, 0)
+
+
+def median_distance(points: jax.Array) -> jax.Array:
+    """The median Euclidean distance of the n(n−1)/2 pairs of points (n, ...), a scalar.
+
+    The float of rank k is found by bisection over the bits of a float, which order as the floats
+    do: a count per bit, where a sort takes fifty times as long.
+    """
+    squared = squared_distances(points, points)
+    n = len(points)
+    i, j = jnp.arange(n)[:, None], jnp.arange(n)
+    # Every pair once: the upper rows, each filled up with the row that mirrors it.
+    once = (j > i) | ((j < i) & (2 * i != n - 1))
+    pairs = jnp.where(once, jnp.where(j > i, squared, squared[::-1, ::-1]), jnp.inf)
+    pairs = pairs[: (n + 1) // 2]
+    pick = (n * (n - 1) // 2 - 1) // 2, n * (n - 1) // 4  # the middle one, or the middle two
+    low = _ranked(pairs, pick[0])
+    above = jnp.min(jnp.where(pairs > low, pairs, jnp.inf))
+    high = jnp.where(_count_up_to(pairs, low) > pick[1], low, above)
+    return (jnp.sqrt(low) + jnp.sqrt(high)) / 2
+
+
+def median_bandwidth(points: jax.Array) -> jax.Array:
+    """The median distance of the points, and never 0.
+
+    Where more than half of the pairs coincide it is their root mean square distance; where all
+    do, 1, since then any scale is as good.
+    """
+    median = median_distance(points)
+    spread = jnp.sum((points - points.mean(0)) ** 2)
+    median = jnp.where(median == 0, jnp.sqrt(2 * spread / (len(points) - 1)), median)
+    return jnp.where(median == 0, 1, median)
+
+
+def _ranked(values: jax.Array, rank: int) -> jax.Array:
+    """The value ≥ 0 that has `rank` others before it in order."""
+    bits = jnp.finfo(values.dtype).bits
+    integer = jnp.dtype(f"int{bits}")
+    as_float = partial(jax.lax.bitcast_convert_type, new_dtype=values.dtype)
+
+    def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        low, high = bracket
+        middle = low + (high - low) // 2
+        enough = _count_up_to(values, as_float(middle)) > rank
+        return jnp.where(enough, low, middle + 1), jnp.where(enough, middle, high)
+
+    infinity = jax.lax.bitcast_convert_type(jnp.asarray(jnp.inf, values.dtype), integer)
+    start = (jnp.zeros((), integer), infinity)
+    return as_float(jax.lax.fori_loop(0, bits - 1, halve, start)[1])
+
+
+def _count_up_to(values: jax.Array, limit: jax.Array) -> jax.Array:
+    rows = jnp.sum((values <= limit).astype(values.dtype), axis=1)  # floats sum faster
+    return jnp.sum(rows.astype(int))

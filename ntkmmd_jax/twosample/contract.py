@@ -68,6 +68,24 @@ def permutation_result(
     )
 
 
+def score_result(
+    key: jax.Array,
+    scores: jax.Array,
+    level: Any,
+    *,
+    of_x: int,
+    n_permutations: int,
+    shared_pool: bool = False,
+    **rest: Any,
+) -> TwoSampleResult:
+    """The test-only bootstrap: permute labels of held-out scores, the first `of_x` of them x's."""
+    relabelling = calibration.relabel(
+        key, of_x, len(scores) - of_x, n_permutations, shared=shared_pool
+    )
+    null = calibration.score_null(relabelling, scores)
+    return permutation_result(relabelling, null, level, **rest)
+
+
 def analytic_result(
     statistic: jax.Array, pvalue: jax.Array, threshold: jax.Array, level: Any, **rest: Any
 ) -> TwoSampleResult:

@@ -8,6 +8,7 @@ without a split, for which only "full" is valid.
 """
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import jax
@@ -22,7 +23,7 @@ from ntkmmd_jax.networks import Network, Params, as_network, mlp
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.statistics import mean_gap
 from ntkmmd_jax.training import SGD, trained_witness
-from ntkmmd_jax.twosample.contract import TwoSampleTest, permutation_result
+from ntkmmd_jax.twosample.contract import TwoSampleTest, permutation_result, score_result
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import Witness, exact_witness
 
@@ -54,32 +55,32 @@ class WitnessTest(TwoSampleTest):
             train = test = (x, y)
         else:
             train, test = split(k_split, x, y, self.train_fraction)
+        about = {"method": self.method, "n_x": len(x), "n_y": len(y)}
         if self.calibration == "full" or self.train_fraction is None:
             witness, relabelling, null = self.full(k_train, k_null, params, train, test)
-        else:
-            witness = self.find_witness(k_train, params, train)
-            relabelling = relabel(k_null, len(test[0]), len(test[1]), self.n_permutations)
-            scores = witness(jnp.concatenate(test))
-            null = calibration.score_null(relabelling, scores)
-        return permutation_result(
-            relabelling,
-            null,
+            return permutation_result(relabelling, null, self.level, witness=witness, **about)
+        witness = self.find_witness(k_train, params, train)
+        scores = witness(jnp.concatenate(test))
+        return score_result(
+            k_null,
+            scores,
             self.level,
+            of_x=len(test[0]),
+            n_permutations=self.n_permutations,
+            shared_pool=self.shared_pool,
             witness=witness,
-            method=self.method,
-            n_x=len(x),
-            n_y=len(y),
+            **about,
         )
 
     def relabel_both(self, key: jax.Array, train: Sample, test: Sample) -> tuple[Relabelling, ...]:
         """Relabel the test and the training points together; the same ones without a split."""
         k_test, k_train = jax.random.split(key)
-        b = self.n_permutations
-        on_test = relabel(k_test, len(test[0]), len(test[1]), b)
+        draw = partial(relabel, n_permutations=self.n_permutations, shared=self.shared_pool)
+        on_test = draw(k_test, len(test[0]), len(test[1]))
         if self.train_fraction is None:
             return on_test, on_test
-        row = on_test.observed
-        return on_test, relabel(k_train, len(train[0]), len(train[1]), b, observed=row, pool=1)
+        on_train = draw(k_train, len(train[0]), len(train[1]), observed=on_test.observed, pool=1)
+        return on_test, on_train
 
 
 @record
@@ -91,6 +92,7 @@ class NTKMMD(WitnessTest):
     calibration: str | None = static(default=None)  # "test", or "full" without a split
     unbiased: bool = static(default=False)  # of the symmetric statistic
     n_permutations: int = static(default=400)
+    shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
     level: Any = 0.05
 
     @property
@@ -135,6 +137,7 @@ class NetMMD(WitnessTest):
     train_fraction: float | tuple[float, float] | None = static(default=0.5)
     calibration: str | None = static(default=None)  # "test"; "full" retrains, vmapped
     n_permutations: int = static(default=400)
+    shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
     level: Any = 0.05
 
     def __post_init__(self) -> None:

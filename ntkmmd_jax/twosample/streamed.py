@@ -1,15 +1,17 @@
 """The test of a witness on held-out data too large for memory: only the scores are kept."""
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax.calibration import check_level, relabel, score_null
+from ntkmmd_jax.calibration import check_level
 from ntkmmd_jax.measure import as_points, check_finite
 from ntkmmd_jax.progress import track
-from ntkmmd_jax.twosample.contract import as_key, permutation_result
+from ntkmmd_jax.twosample.contract import as_key, score_result
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import Witness
 
@@ -44,8 +46,22 @@ def streamed_test(
     n_x, n_y = (sum(map(len, scores[name])) for name in "xy")
     if min(n_x, n_y) < 1:
         raise ValueError(f"held-out samples of both x and y are needed; got {n_x} and {n_y}")
-    relabelling = relabel(as_key(key), n_x, n_y, n_permutations)
-    null = score_null(relabelling, jnp.concatenate([*scores["x"], *scores["y"]]))
-    return permutation_result(
-        relabelling, null, level, witness=witness, method="streamed", n_x=n_x, n_y=n_y
-    ).concrete()
+    pooled = jnp.concatenate([*scores["x"], *scores["y"]])
+    result = _calibrate(as_key(key), pooled, level, n_x, n_permutations)
+    return dataclasses.replace(result, witness=witness).concrete()
+
+
+@jax.jit(static_argnums=(3, 4))
+def _calibrate(
+    key: jax.Array, scores: jax.Array, level: Any, n_x: int, n_permutations: int
+) -> TwoSampleResult:
+    return score_result(
+        key,
+        scores,
+        level,
+        of_x=n_x,
+        n_permutations=n_permutations,
+        method="streamed",
+        n_x=n_x,
+        n_y=len(scores) - n_x,
+    )

@@ -1,0 +1,39 @@
+"""Shared data of the tests, and the band in which a Monte Carlo rate must lie."""
+
+import jax
+import numpy as np
+import pytest
+
+from ntkmmd_jax import datasets
+
+
+@pytest.fixture(scope="session")
+def shifted():
+    """Two samples of unequal size from the paper's covariance shift, d = 100."""
+    return datasets.covariance_shift(jax.random.key(11), 130, 90, rho=0.12)
+
+
+@pytest.fixture(scope="session")
+def images():
+    """Two samples of 28 × 28 images of unequal size."""
+    rng = np.random.default_rng(5)
+    images = rng.random((34, 28, 28)).astype(np.float32)
+    return images[:20], 0.8 * images[20:]
+
+
+def rejection_rate(test, sampler, n_x, n_y, *, n_runs, seed=0, batch=25, **point):
+    """The fraction of fresh replicas that a test rejects."""
+
+    def replica(key):
+        k_data, k_test = jax.random.split(key)
+        x, y = sampler(k_data, n_x, n_y, **point)
+        return test(k_test, x, y).reject
+
+    keys = jax.random.split(jax.random.key(seed), n_runs)
+    rejected = jax.jit(lambda keys: jax.lax.map(replica, keys, batch_size=batch))(keys)
+    return float(np.mean(rejected))
+
+
+def binomial_band(rate, n_runs, sigmas=4.0):
+    """How far a rate over n_runs may stray by chance: 4 standard errors, about 1 in 16,000."""
+    return sigmas * np.sqrt(rate * (1 - rate) / n_runs)

@@ -1,0 +1,162 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen, nnx
+
+from ntkmmd_jax.layers import INITIALIZATIONS
+from ntkmmd_jax.networks import Network, as_network, convnet, freeze, from_flax, mlp, rebuild
+
+KEY = jax.random.key(0)
+X = jax.random.normal(jax.random.key(1), (7, 5))
+
+
+def test_the_papers_network_is_its_formula():
+    network = mlp(64)
+    theta = network.init(KEY, X)["params"]
+    w, b, a = theta["layer_1"]["kernel"], theta["layer_1"]["bias"], theta["readout"]["kernel"]
+    expected = np.log1p(np.exp(np.asarray(X @ w + b, np.float64))) @ np.asarray(a, np.float64)
+    np.testing.assert_allclose(network({"params": theta}, X), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("initialization", INITIALIZATIONS)
+def test_initialisation_has_the_stated_variances(initialization):
+    network = mlp((400, 300), initialization=initialization)
+    theta = network.init(KEY, jnp.zeros((1, 200)))["params"]
+    stds = {
+        "paper": (1.0, 400**-0.5, 300**-0.5),
+        "lecun": (200**-0.5, 400**-0.5, 300**-0.5),
+        "he": ((2 / 200) ** 0.5, (2 / 400) ** 0.5, 300**-0.5),
+        "ntk": (1.0, 1.0, 1.0),
+    }[initialization]
+    for name, std in zip(("layer_1", "layer_2", "readout"), stds, strict=True):
+        kernel = np.asarray(theta[name]["kernel"])
+        # The standard error of a standard deviation from n normals is std / √(2n).
+        assert abs(kernel.std() - std) < 5 * std / np.sqrt(2 * kernel.size)
+        np.testing.assert_array_equal(theta[name].get("bias", 0), 0)
+
+
+def test_ntk_scaling_keeps_the_output_of_order_one():
+    x = jnp.ones((1, 300))
+    keys = jax.random.split(KEY, 200)
+    for width in (64, 256):
+        network = mlp((width, width), activation="relu", initialization="ntk")
+        outputs = jax.vmap(lambda key: network(network.init(key, x), x)[0])(keys)  # noqa: B023
+        assert 0.3 < np.std(outputs) < 0.8  # 1/√2 per relu layer: 1/2 in the limit
+
+
+def test_only_trained_leaves_are_trained():
+    network = mlp(8)
+    params = network.init(KEY, X)
+    f, theta = network.trainable(params)
+    names = [jax.tree_util.keystr(p) for p, _ in jax.tree_util.tree_leaves_with_path(theta)]
+    assert names == ["['params']['layer_1']['bias']", "['params']['layer_1']['kernel']"]
+    np.testing.assert_array_equal(f(theta, X), network(params, X))
+    _, everything = mlp(8, train_readout=True).trainable(params)
+    assert len(jax.tree.leaves(everything)) == 3
+
+
+def test_freezing_by_name():
+    network = freeze(mlp((8, 6), train_readout=True), "layer_1", "bias")
+    _, theta = network.trainable(network.init(KEY, X))
+    shapes = sorted(leaf.shape for leaf in jax.tree.leaves(theta))
+    assert shapes == [(6,), (8, 6)]
+    with pytest.raises(ValueError, match=r"cannot freeze \['layer_9'\]: the parameters are"):
+        bad = freeze(mlp(8), "layer_9")
+        bad.trainable(bad.init(KEY, X))
+    with pytest.raises(ValueError, match="every parameter is frozen"):
+        bad = freeze(mlp(8), "layer_1")
+        bad.trainable(bad.init(KEY, X))
+
+
+def test_the_papers_convnet_has_its_shapes():
+    network = convnet()
+    theta = network.init(KEY, jnp.zeros((1, 28, 28)))["params"]
+    assert theta["conv_1"]["kernel"].shape == (5, 5, 1, 16)
+    assert theta["conv_2"]["kernel"].shape == (5, 5, 16, 32)
+    assert theta["layer_1"]["kernel"].shape == (4 * 4 * 32, 128)
+    assert theta["readout"]["kernel"].shape == (128,)
+    images = jax.random.normal(KEY, (3, 28, 28))
+    np.testing.assert_array_equal(
+        network({"params": theta}, images), network({"params": theta}, images[..., None])
+    )
+
+
+class Linen(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        h = linen.BatchNorm(use_running_average=True)(linen.Dense(6)(x))
+        return linen.Dense(1)(linen.relu(h))
+
+
+class Nnx(nnx.Module):
+    def __init__(self, rngs):
+        self.hidden = nnx.Linear(5, 6, rngs=rngs)
+        self.norm = nnx.BatchNorm(6, use_running_average=True, rngs=rngs)
+        self.out = nnx.Linear(6, 1, rngs=rngs)
+
+    def __call__(self, x):
+        return self.out(nnx.relu(self.norm(self.hidden(x))))
+
+
+@pytest.mark.parametrize("module", [Linen(), Nnx, Nnx(nnx.Rngs(3))], ids=["linen", "fn", "nnx"])
+def test_flax_modules(module):
+    network = from_flax(module)
+    params = network.init(KEY, X)
+    direct = {"fn": lambda: Nnx(nnx.Rngs(KEY))(X), "nnx": lambda: module(X)}
+    if isinstance(module, linen.Module):
+        expected = module.apply(params, X)
+    else:
+        expected = direct["nnx" if isinstance(module, nnx.Module) else "fn"]()
+    np.testing.assert_allclose(network(params, X), expected[:, 0], rtol=1e-6)
+    _, theta = network.trainable(params)
+    # Two layers and the scale and bias of the norm, but not its running mean and variance.
+    assert len(jax.tree.leaves(theta)) == 6
+    assert jax.jit(jax.vmap(lambda k: network(network.init(k, X), X)))(
+        jax.random.split(KEY, 3)
+    ).shape == (3, 7)
+
+
+def test_equal_networks_are_one_object():
+    assert mlp(16) is mlp((16,))
+    assert mlp(16) is not mlp(16, activation="relu")
+
+
+def test_recipes_rebuild():
+    for network in (mlp((8, 4), activation="relu"), convnet(), freeze(mlp(9), "bias")):
+        again = rebuild(network.recipe)
+        assert (again.frozen, again.recipe) == (network.frozen, network.recipe)
+    assert mlp(8, activation=jnp.tanh).recipe is None
+
+
+def test_what_is_a_network():
+    pair = (lambda key, x: jnp.ones(x.shape[1]), lambda w, x: x @ w)
+    assert as_network(pair) == as_network(pair)
+    assert isinstance(as_network(Linen()), Network)
+    with pytest.raises(TypeError, match="must be one of ours"):
+        as_network("mlp")
+
+
+@pytest.mark.parametrize(
+    "apply", [lambda w, x: x @ jnp.ones((5, 10)), lambda w, x: jnp.sum(x), lambda w, x: x[:3, 0]]
+)
+def test_output_must_be_one_number_per_sample(apply):
+    network = as_network((lambda key, x: jnp.zeros(1), apply))
+    with pytest.raises(ValueError, match=r"one number per sample.*it returned shape"):
+        network(jnp.zeros(1), X)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: mlp(0), r"widths must be positive.*got \(0,\)"),
+        (lambda: mlp(()), "widths must be positive"),
+        (lambda: mlp(8, activation="sofplus"), "unknown activation 'sofplus'"),
+        (lambda: mlp(8, initialization="xavier"), "unknown initialization 'xavier'"),
+        (lambda: convnet().init(KEY, jnp.zeros((2, 5))), "takes images"),
+        (lambda: convnet().init(KEY, jnp.zeros((2, 8, 8))), "too small"),
+    ],
+)
+def test_bad_networks_are_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
