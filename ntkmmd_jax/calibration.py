@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax.measure import label_weights, random_orders
+from ntkmmd_jax.measure import label_weights
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.statistics import asymmetric_mmd2, mmd2, unbiased_mmd2
 
@@ -52,9 +52,7 @@ def label_pool(key: jax.Array, n_x: int, n: int, size: int) -> jax.Array:
     Selection sampling: walk over the points and label one x with probability (x still needed) /
     (points still to come). No sort, one pass, all labellings at once.
     """
-    block = min(256, n)
-    starts = jnp.arange(0, n, block)
-    keys = jax.random.split(key, len(starts))
+    block = 512
 
     def choose(needed: jax.Array, step: tuple) -> tuple[jax.Array, jax.Array]:
         position, u = step
@@ -63,10 +61,15 @@ def label_pool(key: jax.Array, n_x: int, n: int, size: int) -> jax.Array:
 
     def choose_block(needed: jax.Array, at: tuple) -> tuple[jax.Array, jax.Array]:
         start, k_block = at
-        u = jax.random.uniform(k_block, (block, size))
-        return jax.lax.scan(choose, needed, (start + jnp.arange(block), u))
+        u = jax.random.uniform(k_block, (min(block, n), size))
+        return jax.lax.scan(choose, needed, (start + jnp.arange(len(u)), u))
 
-    _, chosen = jax.lax.scan(choose_block, jnp.full(size, n_x, jnp.float32), (starts, keys))
+    needed = jnp.full(size, n_x, jnp.float32)
+    if n <= block:
+        return choose_block(needed, (0, key))[1].T
+    starts = jnp.arange(0, n, block)
+    keys = jax.random.split(key, len(starts))
+    _, chosen = jax.lax.scan(choose_block, needed, (starts, keys))
     return chosen.reshape(-1, size)[:n].T
 
 
@@ -91,17 +94,19 @@ def relabel(
         shared: Take the pool that all replicas share, instead of a fresh one.
         pool: Which shared pool; two sets that are relabelled together need different ones.
     """
-    k_pool, k_row, k_order = jax.random.split(key, 3)
+    k_pool, k_place = jax.random.split(key)
     if shared:
         # The barrier keeps the compiler from evaluating a constant pool by its slow interpreter.
         k_pool = jax.lax.optimization_barrier(_shared_key(pool))
     labels = label_pool(k_pool, n_x, n_x + n_y, n_permutations + 1)
+    # One draw of bits for all, as in `random_orders`: each use of the generator takes long to
+    # compile. The remainder is uniform to 1 in 2^32 / B.
+    place, bits_x, bits_y = jnp.split(jax.random.bits(k_place, (1 + n_x + n_y,)), [1, 1 + n_x])
     if observed is None:
-        # Uniform to 1 in 2^32 / B; `randint` draws twice, for half a second more to compile.
-        observed = (jax.random.bits(k_row) % (n_permutations + 1)).astype(jnp.int32)
+        observed = (place[0] % (n_permutations + 1)).astype(jnp.int32)
     row = labels[observed]
     seen = jnp.cumsum(row)  # x places up to and including each place
-    xs, ys = random_orders(k_order, n_x, n_y)
+    xs, ys = jnp.argsort(bits_x), jnp.argsort(bits_y)
     order = jnp.where(row, xs[seen - 1], n_x + ys[jnp.arange(n_x + n_y) - seen])
     return Relabelling(labels, order, observed, n_x=n_x)
 
