@@ -23,6 +23,7 @@ from ntkmmd_jax.twosample import (
     TwoSampleTest,
     make_test,
     methods,
+    streamed_test,
     two_sample_test,
 )
 from ntkmmd_jax.witness import Witness, exact_witness
@@ -54,6 +55,7 @@ __all__ = [
     "mlp",
     "signed_measure",
     "statistics",
+    "streamed_test",
     "streaming",
     "trained_witness",
     "trajectory",

@@ -8,6 +8,7 @@ from ntkmmd_jax.measure import as_samples, check_finite
 from ntkmmd_jax.twosample.contract import TwoSampleTest, as_key
 from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 from ntkmmd_jax.twosample.result import TwoSampleResult
+from ntkmmd_jax.twosample.streamed import streamed_test
 
 _METHODS: dict[str, tuple[Callable[..., TwoSampleTest], dict[str, Any], str]] = {
     "net": (NetMMD, {}, "network trained for a short time on one half, scored on the other"),
@@ -95,5 +96,6 @@ __all__ = [
     "TwoSampleTest",
     "make_test",
     "methods",
+    "streamed_test",
     "two_sample_test",
 ]
