@@ -177,6 +177,7 @@ def _repair(emp: types.ModuleType) -> None:
             return eqn.primitive.bind(*[filled.get(i, x) for i, x in enumerate(args)], **eqn.params)
 
         avals = [jax.ShapeDtypeStruct(args[i].aval.shape, args[i].aval.dtype) for i in linear]
+        ct = [ct] if eqn.primitive.multiple_results else ct
         cts = dict(_safe_zip(linear, jax.linear_transpose(apply, *avals)(ct)))
         return [cts.get(i) for i in range(len(args))]
 
@@ -188,11 +189,9 @@ def _repair(emp: types.ModuleType) -> None:
         cost = (lowered.compile() if optimize else lowered).cost_analysis()
         return (cost[0] if isinstance(cost, list) else cost)["flops"]
 
-    def array_of(x):  # takes no memory; `jnp.size` and others no longer take a mere shape
-        return np.broadcast_to(np.zeros((), x.dtype), x.shape)
-
-    def on_arrays(f):
-        return lambda tree, *rest: f(jax.tree.map(array_of, tree), *rest)
+    def on_arrays(f):  # `jnp.size` is about to refuse mere shapes; these arrays take no memory
+        zeros = functools.partial(jax.tree.map, lambda x: np.broadcast_to(x.dtype.type(0), x.shape))
+        return lambda tree, *rest: f(zeros(tree), *rest)
 
     emp.ad, emp.core = ad, core
     emp._get_primals_out_and_pullback = primals_out_and_pullback

@@ -134,17 +134,16 @@ def score_null(relabelling: Relabelling, scores: jax.Array) -> NullStatistics:
 
 def _label_sums(labels: jax.Array, values: jax.Array) -> jax.Array:
     """labels @ values, with only a block of the labels as floats at a time."""
-    n, padding = len(values), -len(values) % _BLOCK
-    if n <= _BLOCK:
-        return labels.astype(values.dtype) @ values
-    blocks = jnp.pad(labels, ((0, 0), (0, padding))).reshape(len(labels), -1, _BLOCK)
-    parts = jnp.pad(values, (0, padding)).reshape(-1, _BLOCK)
 
-    def add(total: jax.Array, block: tuple) -> tuple[jax.Array, None]:
-        return total + block[0].astype(values.dtype) @ block[1], None
+    def sums(start: Any, size: int) -> jax.Array:
+        block = jax.lax.dynamic_slice_in_dim(labels, start, size, axis=1)
+        return block.astype(values.dtype) @ jax.lax.dynamic_slice_in_dim(values, start, size)
 
-    start = jnp.zeros(len(labels), values.dtype)
-    return jax.lax.scan(add, start, (blocks.swapaxes(0, 1), parts))[0]
+    whole, rest = divmod(len(values), _BLOCK)
+    total = sums(whole * _BLOCK, rest)
+    if whole == 0:
+        return total
+    return jax.lax.fori_loop(0, whole, lambda i, total: total + sums(i * _BLOCK, _BLOCK), total)
 
 
 def _rounding(terms: jax.Array, mass: float) -> jax.Array:

@@ -79,7 +79,7 @@ class Network:
 
 
 def merged(params: Params, theta: Params) -> Params:
-    """All leaves of θ: the trained ones from `theta`, the frozen ones, None there, from `params`."""
+    """All leaves of θ: trained ones from `theta`, frozen ones, None there, from `params`."""
     return jax.tree.map(lambda leaf, new: leaf if new is None else new, params, theta)
 
 

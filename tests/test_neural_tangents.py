@@ -36,7 +36,6 @@ class LinenCNN(nn.Module):
     @nn.compact
     def __call__(self, x):
         x = nn.max_pool(nn.relu(nn.Conv(4, (3, 3))(x)), (2, 2), (2, 2))
-        x = nn.relu(nn.Conv(4, (3, 3))(x))
         return nn.Dense(1)(x.reshape(len(x), -1))
 
 
@@ -59,30 +58,33 @@ def sliced(params, x):
     return jnp.tanh(x @ params[:48].reshape(3, 16)) @ params[48:].reshape(16, 1)
 
 
-def two_layer_params(key):
-    k_w, k_b, k_v = jax.random.split(key, 3)
+def filled(shapes, *, seed=0):
+    """Normal parameters of given shapes: numpy's, for they need no compilation."""
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(lambda leaf: jnp.array(rng.normal(size=leaf.shape), "float32"), shapes)
+
+
+def two_layer_shapes(*batch):
+    shapes = {"w": (3, 16), "b": (16,), "v": (16, 1)}
     return {
-        "w": jax.random.normal(k_w, (3, 16)),
-        "b": jax.random.normal(k_b, (16,)),
-        "v": jax.random.normal(k_v, (16, 1)),
+        name: jax.ShapeDtypeStruct((*batch, *shape), "float32") for name, shape in shapes.items()
     }
 
 
 @functools.cache
 def case(name):
     """A network `f(params, x)`, its parameters, and two samples of unequal size."""
-    k_params, k_x, k_y = jax.random.split(jax.random.key(0), 3)
-    point = (8, 8, 2) if name == "cnn" else (3,)
-    x, y = jax.random.normal(k_x, (6, *point)), jax.random.normal(k_y, (4, *point))
+    point = (6, 6, 2) if name == "cnn" else (3,)
+    x, y = filled([np.empty((6, *point)), np.empty((4, *point))], seed=1)
     if name == "two_layer":
-        return two_layer, two_layer_params(k_params), x, y
+        return two_layer, filled(two_layer_shapes()), x, y
     if name == "sliced":
-        return sliced, jax.random.normal(k_params, (64,)), x, y
+        return sliced, filled(np.empty(64)), x, y
     if name == "nnx":
-        graph, state = nnx.split(NnxMLP(nnx.Rngs(0)))
-        return lambda state, x: nnx.merge(graph, state)(x), state, x, y
+        graph, state = nnx.split(nnx.eval_shape(lambda: NnxMLP(nnx.Rngs(0))))
+        return lambda state, x: nnx.merge(graph, state)(x), filled(state), x, y
     module = LinenCNN() if name == "cnn" else LinenMLP()
-    return module.apply, jax.jit(module.init)(k_params, x), x, y
+    return module.apply, filled(jax.eval_shape(module.init, jax.random.key(0), x)), x, y
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -95,7 +97,9 @@ def jacobian_route(f, params, x, y):
 
 def assert_kernels_agree(kernel, expected):
     assert kernel.dtype == jnp.float32
-    assert jnp.max(jnp.abs(kernel - expected)) < RTOL * jnp.max(jnp.abs(expected))
+    kernel, expected = np.asarray(kernel), np.asarray(expected)
+    assert kernel.shape == expected.shape
+    assert np.max(np.abs(kernel - expected)) < RTOL * np.max(np.abs(expected))
 
 
 @pytest.mark.parametrize("name", ["two_layer", "sliced", "linen", "nnx", "cnn"])
@@ -111,20 +115,21 @@ def test_empirical_kernels_agree_with_the_jacobian_route(name, implementation, c
 
 
 @pytest.mark.parametrize("implementation", [1, 2, 3])
-def test_empirical_kernels_work_eagerly_and_under_transformations(implementation):
+def test_empirical_kernels_work_under_jit_vmap_and_map(implementation):
     nt = _neural_tangents.load()
     _, _, x, y = case("two_layer")
-    replicas = jax.vmap(two_layer_params)(jax.random.split(jax.random.key(1), 3))
+    replicas = filled(two_layer_shapes(3))
     expected = jax.vmap(lambda params: jacobian_route(two_layer, params, x, y))(replicas)
 
     def kernel_fn(params):
         return nt.empirical_ntk_fn(two_layer, implementation=implementation)(x, y, params)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing to be quiet about here, even without `jit`
-        assert_kernels_agree(kernel_fn(jax.tree.map(lambda p: p[0], replicas)), expected[0])
-        assert_kernels_agree(jax.jit(jax.vmap(kernel_fn))(replicas), expected)
-        assert_kernels_agree(jax.lax.map(kernel_fn, replicas), expected)
+    @jax.jit
+    def both(replicas):
+        return jax.vmap(kernel_fn)(replicas), jax.lax.map(kernel_fn, replicas)
+
+    for kernels in both(replicas):
+        assert_kernels_agree(kernels, expected)
 
 
 @pytest.mark.parametrize("implementation", [1, 2, 3])
@@ -134,13 +139,17 @@ def test_outputs_without_a_channel_axis_need_no_trace(implementation):
     kernel_fn = nt.empirical_ntk_fn(
         lambda params, x: f(params, x)[:, 0], trace_axes=(), implementation=implementation
     )
-    assert_kernels_agree(kernel_fn(x, y, params), jacobian_route(f, params, x, y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing to be quiet about, even without `jit`
+        kernel = kernel_fn(x, y, params)
+    assert_kernels_agree(kernel, jacobian_route(f, params, x, y))
 
 
 def test_infinite_relu_kernel_is_the_arc_cosine_kernel():
     stax = _neural_tangents.load().stax
     _, _, x, y = case("two_layer")
-    kernel = stax.serial(stax.Dense(1), stax.Relu(), stax.Dense(1))[2](x, y, "ntk")
+    kernel_fn = stax.serial(stax.Dense(1), stax.Relu(), stax.Dense(1))[2]
+    kernel = jax.jit(kernel_fn, static_argnums=2)(x, y, "ntk")
 
     x, y = np.float64(x), np.float64(y)
     linear = x @ y.T / 3
@@ -156,7 +165,8 @@ def test_numerical_activation_agrees_with_the_analytic_one_and_is_quiet():
     _, _, x, y = case("two_layer")
 
     def kernel(layer):
-        return stax.serial(stax.Dense(1), layer, stax.Dense(1))[2](x, y, "ntk")
+        kernel_fn = stax.serial(stax.Dense(1), layer, stax.Dense(1))[2]
+        return jax.jit(kernel_fn, static_argnums=2)(x, y, "ntk")
 
     with pytest.warns(UserWarning):
         stax.ElementwiseNumerical(jax.scipy.special.erf, deg=100)
@@ -274,7 +284,9 @@ def test_a_module_that_the_user_has_imported_is_used_and_repaired():
     unrepaired = neural_tangents._src.empirical._eqn_vjp_fn
     assert _neural_tangents.load() is neural_tangents
     assert neural_tangents._src.empirical._eqn_vjp_fn is not unrepaired
-    _neural_tangents._check(neural_tangents)
+    kernel_fn = neural_tangents.empirical_ntk_fn(lambda w, x: x @ w, implementation=3)
+    x, w = jax.numpy.array([[3.0, 4.0]]), jax.numpy.ones((2, 1))
+    assert jax.jit(kernel_fn)(x, None, w) == 25
     assert snapshot() == before
     """)
 
@@ -282,18 +294,20 @@ def test_a_module_that_the_user_has_imported_is_used_and_repaired():
 @pytest.mark.parametrize(
     ("refused", "error", "expected"),
     [
-        (
+        pytest.param(
             "neural_tangents._src.empirical",
             "AttributeError('no such name')",
             f"neural-tangents 0.6.5 does not work on JAX {jax.__version__}; neural-tangents 0.6.5 "
             "is known to work on JAX 0.4.35 to 0.10.2. (AttributeError: no such name)",
+            id="broken",
         ),
-        (
+        pytest.param(
             "neural_tangents",
             "ModuleNotFoundError('missing', name='neural_tangents')",
             "neural_tangents is missing: `pip install neural-tangents==0.6.5`; or, without "
             "TensorFlow, which is not used here, `pip install --no-deps neural-tangents==0.6.5` "
             "and `pip install frozendict`.",
+            id="missing",
         ),
     ],
 )
