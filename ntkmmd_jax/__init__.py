@@ -15,10 +15,18 @@ from ntkmmd_jax.comparison import Comparison, compare
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
 from ntkmmd_jax.networks import Network, convnet, freeze, from_flax, mlp
+from ntkmmd_jax.power_table import PowerTable
+from ntkmmd_jax.sweep import power_sweep
 from ntkmmd_jax.training import SGD, Trajectory, trained_witness, trajectory
 from ntkmmd_jax.twosample import (
+    C2ST,
     NTKMMD,
+    GaussianMMD,
+    Hotelling,
+    LinearTimeMMD,
+    MeanEmbedding,
     NetMMD,
+    SmoothCF,
     TwoSampleResult,
     TwoSampleTest,
     make_test,
@@ -31,12 +39,19 @@ from ntkmmd_jax.witness import Witness, exact_witness
 __version__ = "0.1.0"
 
 __all__ = [
+    "C2ST",
     "NTKMMD",
     "SGD",
     "Comparison",
+    "GaussianMMD",
+    "Hotelling",
+    "LinearTimeMMD",
+    "MeanEmbedding",
     "NetMMD",
     "Network",
+    "PowerTable",
     "SignedMeasure",
+    "SmoothCF",
     "Trajectory",
     "TwoSampleResult",
     "TwoSampleTest",
@@ -53,6 +68,7 @@ __all__ = [
     "make_test",
     "methods",
     "mlp",
+    "power_sweep",
     "signed_measure",
     "statistics",
     "streamed_test",

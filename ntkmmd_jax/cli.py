@@ -68,6 +68,95 @@ def test(
 
 
 @app.command()
+def sweep(
+    family: Annotated[str, typer.Argument(help="Sampler in datasets, as covariance_shift")],
+    grid: Annotated[
+        list[str], typer.Option("--grid", "-g", help="rho=0:0.16:5 (start:stop:count) or a,b,c")
+    ],
+    test: Annotated[
+        list[str] | None, typer.Option("--test", "-t", help="Method; may repeat")
+    ] = None,
+    n: Annotated[str, typer.Option(help="Samples of each, or n_x,n_y")] = "200",
+    runs: Annotated[int, typer.Option(help="Replicas per cell")] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for table, plot and checkpoint")] = Path(
+        "sweep"
+    ),
+    resume: Annotated[bool, typer.Option(help="Go on with an interrupted sweep in --out")] = False,
+    batch_size: Annotated[int | None, typer.Option(help="Replicas at once on a device")] = None,
+    devices: Annotated[int | None, typer.Option(help="Devices; on CPU, all cores")] = None,
+    progress: Annotated[bool, typer.Option(help="Show a progress bar")] = True,
+    distributed: Annotated[bool, typer.Option(help="Join processes by jax.distributed")] = False,
+    coordinator: Annotated[str | None, typer.Option(help="host:port of process 0")] = None,
+    processes: Annotated[int | None, typer.Option(help="How many processes")] = None,
+    process_id: Annotated[int | None, typer.Option(help="Which of them this is")] = None,
+) -> None:
+    """Estimate the power of tests over a grid: table as csv and json, plot as png."""
+    import os
+
+    import jax
+
+    if distributed:
+        jax.distributed.initialize(coordinator, processes, process_id)
+    elif devices or os.cpu_count():
+        # A core is a device: one-thread programs side by side beat one program on all threads.
+        cores = devices or os.cpu_count()
+        jax.config.update("jax_num_cpu_devices", cores)
+        os.environ.setdefault("NPROC", str(4 * cores))  # threads for their LAPACK calls
+    import ntkmmd_jax as ntk
+    from ntkmmd_jax import plotting
+
+    samplers = [name for name in ntk.datasets.SAMPLERS if name == family]
+    if not samplers:
+        known = ", ".join(ntk.datasets.SAMPLERS)
+        raise ValueError(f"unknown family {family!r}; the known ones are {known}")
+    checkpoint = out / "checkpoint.jsonl"
+    if checkpoint.exists() and not resume and jax.process_index() == 0:
+        raise ValueError(f"{checkpoint} is there already: --resume it, or choose another --out")
+    table = ntk.power_sweep(
+        seed,
+        test or ["net"],
+        getattr(ntk.datasets, family),
+        dict(_parse_grid(text) for text in grid),
+        n=_parse_sizes(n),
+        n_runs=runs,
+        batch_size=batch_size,
+        devices=devices,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    if jax.process_index() == 0:
+        table.to_csv(out / "power.csv")
+        table.save(out / "power.json")
+        plotting.save(table.plot().figure, out / "power.png")
+        print(table)
+        print(f"\nwritten: {out}/power.csv, power.json, power.png")
+
+
+def _parse_grid(text: str) -> tuple[str, list[Any]]:
+    """`rho=0:0.16:5` is five values from 0 to 0.16; `dim=2,100` are two."""
+    name, equals, values = text.partition("=")
+    parts = values.split(":")
+    try:
+        if len(parts) == 3:
+            start, stop, count = float(parts[0]), float(parts[1]), int(parts[2])
+            steps = max(count - 1, 1)
+            return name, [start + (stop - start) * i / steps for i in range(count)]
+        if equals and values:
+            return name, [json.loads(value) for value in values.split(",")]
+    except ValueError as error:
+        raise ValueError(f"--grid {text!r}: {error}") from error
+    raise ValueError(f"--grid takes NAME=start:stop:count or NAME=a,b,c; got {text!r}")
+
+
+def _parse_sizes(text: str) -> int | tuple[int, int]:
+    sizes = tuple(int(part) for part in text.split(","))
+    if len(sizes) > 2:
+        raise ValueError(f"--n takes one size or n_x,n_y; got {text!r}")
+    return sizes if len(sizes) == 2 else sizes[0]
+
+
+@app.command()
 def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
 ) -> None:

@@ -19,3 +19,50 @@ def covariance_shift(key: jax.Array, n_x: int, n_y: int, *, rho: float, dim: int
     x = jax.random.normal(k_x, (n_x, dim))
     common = jnp.sqrt(rho) * jax.random.normal(k_common, (n_y, 1))
     return x, jax.random.normal(k_y, (n_y, dim)) + common
+
+
+def gaussian_mixture(
+    key: jax.Array,
+    n_x: int,
+    n_y: int,
+    *,
+    example: int = 1,
+    dim: int = 10,
+    stratified: bool = False,
+) -> Sample:
+    """p = ½N(0, I) + ½N(½·1, I); q has the same two means and other covariances.
+
+    Example 1: I, but ±½ between the first two coordinates, + in the first mode and − in the second
+    (Liu et al. 2020). Example 2: I + 0.1·E in both modes, E all-ones with zeros on the diagonal.
+
+    Args:
+        key: A JAX key.
+        n_x: Samples of p.
+        n_y: Samples of q.
+        example: 1 or 2; it fixes the program, so it is no parameter to trace.
+        dim: Dimension d, at least 2.
+        stratified: Whether each sample has exactly half of its points in each mode, in turn (the
+            first mode has the odd one out), as in the code of Liu et al.; else each point draws its
+            mode. Stratified points are not independent: the modes' share does not vary, nor does
+            its part of the statistic, so a test calibrated for independent points is conservative.
+    """
+    if example not in (1, 2):
+        raise ValueError(f"example must be 1 or 2; got {example!r}")
+    if dim < 2:
+        raise ValueError(f"the mixture needs dim of at least 2; got {dim}")
+    k_x, k_y, k_modes, k_common = jax.random.split(key, 4)
+    if stratified:
+        second = (jnp.concatenate([jnp.arange(n_x), jnp.arange(n_y)]) % 2)[:, None]
+    else:
+        second = jax.random.bernoulli(k_modes, 0.5, (n_x + n_y, 1))
+    x = jax.random.normal(k_x, (n_x, dim)) + 0.5 * second[:n_x]
+    y = jax.random.normal(k_y, (n_y, dim))
+    if example == 1:
+        r = jnp.where(second[n_x:, 0], -0.5, 0.5)
+        y = y.at[:, 1].set(r * y[:, 0] + jnp.sqrt(1 - r**2) * y[:, 1])
+    else:  # I + 0.1·E = 0.9·I + 0.1·11ᵀ: a factor common to all coordinates
+        y = jnp.sqrt(0.9) * y + jnp.sqrt(0.1) * jax.random.normal(k_common, (n_y, 1))
+    return x, y + 0.5 * second[n_x:]
+
+
+SAMPLERS = ("mean_shift", "covariance_shift", "gaussian_mixture")  # by name on the command line

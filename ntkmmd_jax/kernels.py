@@ -26,6 +26,9 @@ _IMPLEMENTATIONS = {
 }
 
 
+_ANALYTIC = {"relu": "Relu", "erf": "Erf", "sin": "Sin"}  # their names in nt.stax
+
+
 def empirical_ntk(
     network: Any,
     params: Params,
@@ -154,7 +157,7 @@ def two_layer_ntk(network: Network, params: Params, x1: Any, x2: Any = None) -> 
     return kernel
 
 
-def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 25) -> jax.Array:
+def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 100) -> jax.Array:
     """The kernel of an `mlp` whose widths go to infinity, by nt.stax, shape (n1, n2).
 
     relu, erf and sin are analytic; other activations go through Gauss–Hermite quadrature and
@@ -165,7 +168,7 @@ def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 25)
         network: The network; its widths do not matter.
         x1: Points, shape (n1, ...).
         x2: Points, shape (n2, ...); `x1` unless given.
-        degree: Nodes of the quadrature in each variable.
+        degree: Nodes of the quadrature in each variable; work and memory grow with its square.
     """
     module = network.module
     if not isinstance(module, MLP) or set(network.frozen) - {"readout"}:
@@ -181,30 +184,25 @@ def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 25)
     x1 = as_points(x1, "x1")
     x2 = x1 if x2 is None else as_points(x2, "x2")
     x1, x2 = (x.reshape(len(x), -1) for x in (x1, x2))
+    size = 1024 if module.activation in _ANALYTIC else 16  # the quadrature is a grid per pair
     with _neural_tangents.quiet():
-        return _infinite_kernel(module, x1, x2, degree, frozen)
+        return _blocked(lambda a, b: _infinite(module, a, b, degree, frozen), x1, x2, size)
 
 
-def _infinite_kernel(
-    module: MLP, x1: jax.Array, x2: jax.Array, degree: int, frozen: bool
-) -> jax.Array:
+def _infinite(module: MLP, x1: jax.Array, x2: jax.Array, degree: int, frozen: bool) -> jax.Array:
     stax = _neural_tangents.load().stax
     first = x1.shape[1] ** 0.5 if module.initialization == "paper" else 1.0
     kernel = stax.Dense(1, W_std=first, b_std=None)[2](x1, x2)
-    nonlinear = _stax_activation(stax, module.activation, degree)[2]
+    if module.activation in _ANALYTIC:
+        nonlinear = getattr(stax, _ANALYTIC[module.activation])()[2]
+    else:
+        nonlinear = stax.ElementwiseNumerical(activation_fn(module.activation), deg=degree)[2]
     hidden = stax.Dense(1, W_std=1.0, b_std=None)[2]
     for i in range(len(module.widths)):
         kernel = hidden(kernel) if i else kernel
         kernel = kernel.replace(ntk=kernel.ntk + 1)  # the bias: 0 at first, but trained
         kernel = nonlinear(kernel)
     return kernel.ntk if frozen else kernel.ntk + kernel.nngp
-
-
-def _stax_activation(stax: Any, activation: Any, degree: int) -> tuple:
-    analytic = {"relu": stax.Relu, "erf": stax.Erf, "sin": stax.Sin}
-    if activation in analytic:
-        return analytic[activation]()
-    return stax.ElementwiseNumerical(activation_fn(activation), deg=degree)
 
 
 def gaussian_kernel(x1: Any, x2: Any, bandwidth: Any) -> jax.Array:

@@ -1,5 +1,6 @@
 """The pictures; the one importer of matplotlib. Colours: the colour-blind safe Okabe–Ito set."""
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
@@ -7,9 +8,12 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ntkmmd_jax.comparison import Comparison
+    from ntkmmd_jax.power_table import PowerRow, PowerTable
     from ntkmmd_jax.twosample.result import TwoSampleResult
 
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
+COLOURS = (BLUE, VERMILION, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = "os^Dv*P"
 
 
 def axes(ax: Any = None) -> Any:
@@ -67,6 +71,32 @@ def report(result_: "TwoSampleResult", comparison_: "Comparison | None" = None) 
     result(result_, ax=left)
     comparison(comparison_, ax=right)
     return figure
+
+
+def power(table: "PowerTable", ax: Any = None) -> Any:
+    """Power with its interval over the first grid parameter; a line per test and other point."""
+    ax = axes(ax)
+    if not table.rows or not table.rows[0].point:
+        raise ValueError("nothing to draw: the sweep has no grid parameter")
+    across = next(iter(table.rows[0].point))
+    lines: dict[str, list[PowerRow]] = {}
+    for row in table.rows:
+        others = [f"{name} = {value}" for name, value in row.point.items() if name != across]
+        lines.setdefault(", ".join([row.test, *others]), []).append(row)
+    for (label, rows), marker, colour in zip(
+        lines.items(), itertools.cycle(MARKERS), itertools.cycle(COLOURS), strict=False
+    ):
+        x, y = [row.point[across] for row in rows], [row.power for row in rows]
+        interval = [[row.power - row.low for row in rows], [row.high - row.power for row in rows]]
+        ax.errorbar(
+            x, y, interval, marker=marker, color=colour, label=label, capsize=2, lw=1.5, ms=5
+        )
+    ax.set_xlabel(across)
+    ax.set_ylabel(f"power ({table.rows[0].n_runs} replicas)")
+    ax.set_ylim(-0.02, 1.02)
+    ax.legend(frameon=False, fontsize="small")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 def save(figure: Any, path: Any) -> None:

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+import ntkmmd_jax as ntk
 from ntkmmd_jax.files import read_sample
 
 
@@ -107,6 +108,6 @@ def test_info():
     report = json.loads(run.stdout)
     assert report["versions"]["neural-tangents"] == "0.6.5"
     assert any("cpu" in device for device in report["devices"])
-    assert "net" in report["methods"]
+    assert report["methods"] == ntk.methods() and "hotelling" in report["methods"]
     text = ntkmmd("info").stdout
     assert "jaxlib" in text and "ntk-symmetric" in text

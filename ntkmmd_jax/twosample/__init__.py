@@ -5,7 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ntkmmd_jax.measure import as_samples, check_finite
+from ntkmmd_jax.twosample.c2st import C2ST
 from ntkmmd_jax.twosample.contract import TwoSampleTest, as_key
+from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
+from ntkmmd_jax.twosample.gaussian import GaussianMMD, LinearTimeMMD
+from ntkmmd_jax.twosample.hotelling import Hotelling
 from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.streamed import streamed_test
@@ -15,6 +19,17 @@ _METHODS: dict[str, tuple[Callable[..., TwoSampleTest], dict[str, Any], str]] = 
     "ntk": (NTKMMD, {}, "exact NTK witness from one half, scored on the other; linear time"),
     "ntk-full": (NTKMMD, {"calibration": "full"}, "exact NTK, labels of both halves permuted"),
     "ntk-symmetric": (NTKMMD, {"train_fraction": None}, "exact NTK-MMD² of all data, no split"),
+    "gmmd": (GaussianMMD, {}, "Gaussian-kernel MMD², median bandwidth; quadratic time"),
+    "gmmd-lin": (LinearTimeMMD, {}, "Gaussian-kernel MMD² over disjoint pairs; linear time"),
+    "hotelling": (Hotelling, {}, "Hotelling's T² of the means, exact F law"),
+    "c2st-s": (
+        C2ST,
+        {"score": "accuracy"},
+        "classifier trained on one half, accuracy on the other",
+    ),
+    "c2st-l": (C2ST, {"score": "logit"}, "classifier trained on one half, mean logit on the other"),
+    "me": (MeanEmbedding, {}, "mean embeddings at optimised locations, χ² law"),
+    "scf": (SmoothCF, {}, "smooth characteristic functions at optimised frequencies, χ² law"),
 }
 
 
@@ -90,10 +105,17 @@ def two_sample_test(
 
 
 __all__ = [
+    "C2ST",
     "NTKMMD",
+    "GaussianMMD",
+    "Hotelling",
+    "LinearTimeMMD",
+    "MeanEmbedding",
     "NetMMD",
+    "SmoothCF",
     "TwoSampleResult",
     "TwoSampleTest",
+    "as_key",
     "make_test",
     "methods",
     "streamed_test",

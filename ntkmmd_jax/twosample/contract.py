@@ -19,6 +19,8 @@ from ntkmmd_jax.twosample.result import TwoSampleResult
 class TwoSampleTest:
     """Base of the tests: checks shapes in Python, then runs one jitted program."""
 
+    uses_lapack = False  # whether the program calls LAPACK on a CPU (see `sweep`)
+
     def __call__(self, key: Any, x: Any, y: Any) -> TwoSampleResult:
         """Test whether x (n_X, ...) and y (n_Y, ...) come from the same distribution.
 

@@ -1,0 +1,248 @@
+"""The Gaussian-kernel MMD tests, in quadratic and in linear time (Gretton et al. 2012).
+
+    MMD² = Σ_ij w_i k(z_i, z_j) w_j,   k(z, z') = exp(−|z − z'|² / 2σ²),
+
+with σ the median Euclidean distance of the pooled sample unless given. All labellings share one
+kernel matrix, which is made and used tile by tile, so neither it nor any copy is ever whole.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtr, ndtri
+
+from ntkmmd_jax import calibration
+from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel
+from ntkmmd_jax.kernels import gaussian_kernel, gaussian_profile, median_bandwidth
+from ntkmmd_jax.measure import as_points, random_orders, signed_measure
+from ntkmmd_jax.pytree import record, static
+from ntkmmd_jax.twosample.contract import TwoSampleTest, permutation_result
+from ntkmmd_jax.twosample.result import TwoSampleResult
+from ntkmmd_jax.witness import in_blocks, savable
+
+MEDIAN_POINTS = 2000  # pooled points beyond which the median is that of a random subsample
+MEDIAN_PAIRS = 500  # the same for the linear-time test, which takes the points by pairs (x, y)
+TILE = 2048  # rows and columns of the kernel matrix that are held at once
+
+
+@savable
+@record
+class KernelWitness:
+    """g(z) = Σ_i w_i k(z, z_i), the witness of the Gaussian MMD; call it at any points."""
+
+    points: jax.Array  # (n, ...)
+    weights: jax.Array  # (n,)
+    bandwidths: jax.Array  # (k,) the kernel is the mean of k Gaussians
+
+    def __call__(self, points: Any) -> jax.Array:
+        """The witness at points of shape (m, ...): large where p exceeds q. Shape (m,)."""
+        points = as_points(points, "the points")
+        if points.shape[1:] != self.points.shape[1:]:
+            raise ValueError(
+                f"the witness was made of points of shape {self.points.shape}; got {points.shape}"
+            )
+        return _witness_values(self, points)
+
+    def describe(self) -> dict[str, Any]:
+        """What a file says of the witness beside its leaves; `blank` is the way back."""
+        return {"points": self.points.shape, "kernels": len(self.bandwidths)}
+
+    @classmethod
+    def blank(cls, described: dict[str, Any], network: Any = None) -> "KernelWitness":
+        """A witness of zeros, to be refilled with saved leaves; it has no network."""
+        shapes = (described["points"], described["points"][:1], (described["kernels"],))
+        return cls(*(jnp.zeros(shape) for shape in shapes))
+
+
+@jax.jit
+def _witness_values(witness: KernelWitness, points: jax.Array) -> jax.Array:
+    def values(block: jax.Array) -> jax.Array:
+        return gaussian_kernel(block, witness.points, witness.bandwidths) @ witness.weights
+
+    return in_blocks(values, points)
+
+
+class _GaussianTest(TwoSampleTest):
+    """What the two share: the bandwidth, σ or a tuple of multiples of the median, all traced."""
+
+    def __post_init__(self) -> None:
+        bandwidth = self.bandwidth
+        if isinstance(bandwidth, str):
+            bandwidth = (1.0,) if bandwidth == "median" else ()
+        values = bandwidth if isinstance(bandwidth, tuple) else (bandwidth,)
+        known = [c for c in values if isinstance(c, int | float | np.generic)]
+        if not values or not all(0 < c < math.inf for c in known):
+            raise ValueError(
+                "bandwidth must be 'median', a positive number, or a tuple of positive multiples "
+                f"of the median; got {self.bandwidth!r}"
+            )
+        object.__setattr__(self, "bandwidth", bandwidth)
+
+    def bandwidths(self, points: jax.Array) -> jax.Array:
+        """σ, or the multiples of the median distance of these points, shape (k,)."""
+        if not isinstance(self.bandwidth, tuple):
+            return jnp.asarray(self.bandwidth, points.dtype).reshape(1)
+        median = median_bandwidth(points)
+        return jnp.stack([jnp.asarray(c, points.dtype) * median for c in self.bandwidth])
+
+
+@record
+class GaussianMMD(_GaussianTest):
+    """The MMD with a Gaussian kernel on all data, calibrated by permuting all labels.
+
+    The median is over all pairs of up to 2000 pooled points; beyond, over those of a random
+    subsample of 2000, drawn without regard to the labels, so that the level stays exact.
+    Quadratic time; memory of B + 1 labellings and a tile of the kernel matrix.
+    """
+
+    unbiased: bool = static(default=False)
+    bandwidth: Any = "median"  # or σ; or a tuple: the mean of kernels at multiples of the median
+    n_permutations: int = static(default=400)
+    shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
+    level: Any = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_level(self.level, self.n_permutations)
+
+    @property
+    def method(self) -> str:
+        """Its name in the table of methods."""
+        return "gmmd"
+
+    def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
+        """Place the points in the pool of labellings, and take the MMD² of each."""
+        measure, n_x, n_y = signed_measure(x, y), len(x), len(y)
+        relabelling = relabel(key, n_x, n_y, self.n_permutations, shared=self.shared_pool)
+        # The arrangement is uniform under H0, so its first places are a sample without labels.
+        placed = measure.points[relabelling.order]
+        bandwidths = self.bandwidths(placed[:MEDIAN_POINTS])
+        null = tiled_null(relabelling, placed, bandwidths, unbiased=self.unbiased)
+        witness = KernelWitness(measure.points, measure.weights, bandwidths)
+        about = {"witness": witness, "method": self.method, "n_x": n_x, "n_y": n_y}
+        return permutation_result(relabelling, null, self.level, **about)
+
+
+def tiled_null(
+    relabelling: Relabelling, placed: jax.Array, bandwidths: jax.Array, *, unbiased: bool
+) -> NullStatistics:
+    """MMD² of the placed points (n, ...) under every labelling, tile by tile of the kernel matrix.
+
+    With labels l ∈ {0, 1}, u = l − n_X/n and c = 1/n_X + 1/n_Y, the weights are w = c u. Of
+    q = uᵀKu, a = uᵀK1 and s = 1ᵀK1, the biased MMD² is c² q, and the unbiased one linear in all.
+    """
+    n_x, n = relabelling.n_x, len(placed)
+    n_y, tiles = n - n_x, math.ceil(n / TILE)
+    padding = -n % tiles
+    points = jnp.concatenate([placed, jnp.repeat(placed[:1], padding, axis=0)])
+    points = points.reshape(tiles, -1, *placed.shape[1:])
+    u = relabelling.labels.astype(placed.dtype) - n_x / n
+    v = jnp.pad(jnp.concatenate([u, jnp.ones((1, n), u.dtype)]), ((0, 0), (0, padding)))
+    v = v.reshape(len(v), tiles, -1).swapaxes(0, 1)  # (tiles, B + 2, size)
+    # Weights sum to 0, so a constant may be taken off K: then sums over tiles cancel less.
+    strip = gaussian_kernel(placed[:32], placed, bandwidths)
+    constant = strip.mean()
+
+    def add_tile(totals: tuple, tile: tuple[jax.Array, jax.Array]) -> tuple[tuple, None]:
+        row, column = tile
+        kernel = gaussian_kernel(points[row], points[column], bandwidths) - constant
+        times = jnp.where(row == column, 1, 2).astype(u.dtype)  # below the diagonal, the mirror
+        left, right = jnp.matmul(v[row], kernel, precision="highest"), v[column]
+        form = jnp.sum(left * right, axis=1)
+        cross = (left @ right[-1] + right @ left[-1]) / 2
+        return (totals[0] + times * form, totals[1] + times * cross), None
+
+    zero = jnp.zeros(v.shape[1], u.dtype)
+    upper = tuple(jnp.asarray(index) for index in np.triu_indices(tiles))
+    (form, cross), _ = jax.lax.scan(add_tile, (zero, zero), upper)
+    q, a, s = form[:-1], cross[:-1], form[-1]
+    tolerance = 16 * jnp.finfo(u.dtype).eps * jnp.mean(jnp.abs(strip - constant))
+    if not unbiased:
+        return NullStatistics((1 / n_x + 1 / n_y) ** 2 * q, tolerance)
+    p, xx, yy, xy = n_x / n, 1 / (n_x * (n_x - 1)), 1 / (n_y * (n_y - 1)), 1 / (n_x * n_y)
+    values = (
+        (xx + yy + 2 * xy) * q
+        + 2 * (p * xx - (1 - p) * yy - (1 - 2 * p) * xy) * a
+        + (p**2 * xx + (1 - p) ** 2 * yy - 2 * p * (1 - p) * xy) * s
+        - (1 / (n_x - 1) + 1 / (n_y - 1)) * (1 - constant)  # the diagonal
+    )
+    return NullStatistics(values, tolerance)
+
+
+@record
+class LinearTimeMMD(_GaussianTest):
+    """The linear-time MMD: the mean of h over disjoint blocks of two pairs (x₁,y₁), (x₂,y₂).
+
+        h = k(x₁,x₂) + k(y₁,y₂) − k(x₁,y₂) − k(x₂,y₁)
+
+    Calibration "normal" takes mean(h) √m / sd(h) of the m blocks as standard normal, which holds
+    for large m. "permutation" is exact: under H0 the members of each pair are exchangeable, and
+    swapping x₁ with y₁ turns h into k(y₁,x₂) + k(x₁,y₂) − k(y₁,y₂) − k(x₂,x₁) = −h, swapping x₂
+    with y₂ likewise, and swapping both leaves h. So the signs of the m blocks are independent and
+    fair whatever the |h| are, and flipping them at random permutes the labels, in linear time.
+
+    Pairs and blocks are formed at random. Of samples of unequal size the larger loses its excess,
+    chosen at random, and an odd pair is left out. The median is that of the first 500 pairs, a
+    set that no swap changes. A statistic without a witness.
+    """
+
+    bandwidth: Any = "median"  # or σ; or a tuple: the mean of kernels at multiples of the median
+    calibration: str = static(default="normal")  # or "permutation"
+    n_permutations: int = static(default=400)  # of calibration "permutation"
+    level: Any = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.calibration not in ("normal", "permutation"):
+            raise ValueError(
+                f"calibration {self.calibration!r} does not apply to LinearTimeMMD; "
+                "use one of ('normal', 'permutation')"
+            )
+        check_level(self.level, None if self.calibration == "normal" else self.n_permutations)
+
+    @property
+    def method(self) -> str:
+        """Its name in the table of methods."""
+        return "gmmd-lin"
+
+    def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
+        """Pair at random, average h over the blocks, compare with its standard error or flips."""
+        n_x, n_y = len(x), len(y)
+        m = min(n_x, n_y) // 2
+        if m < 2:
+            raise ValueError(f"gmmd-lin needs 4 samples of each; got n_x = {n_x}, n_y = {n_y}")
+        k_pair, k_flip = jax.random.split(key)
+        order_x, order_y = random_orders(k_pair, n_x, n_y)
+        x, y = x[order_x[: 2 * m]], y[order_y[: 2 * m]]
+        bandwidths = self.bandwidths(jnp.concatenate([x[:MEDIAN_PAIRS], y[:MEDIAN_PAIRS]]))
+
+        def k(z1: jax.Array, z2: jax.Array) -> jax.Array:
+            return gaussian_profile(jnp.sum((z1 - z2).reshape(m, -1) ** 2, axis=1), bandwidths)
+
+        x1, x2, y1, y2 = x[::2], x[1::2], y[::2], y[1::2]
+        h = k(x1, x2) + k(y1, y2) - k(x1, y2) - k(x2, y1)
+        statistic, null = h.mean(), jnp.zeros(0, h.dtype)
+        if self.calibration == "normal":
+            error = h.std(ddof=1) / math.sqrt(m)
+            # If all h are 0, nothing speaks against H0; and no p-value is 0.
+            pvalue = jnp.where((error == 0) & (statistic == 0), 1, ndtr(-statistic / error))
+            pvalue = jnp.maximum(pvalue, jnp.finfo(h.dtype).tiny)
+            threshold = -ndtri(jnp.asarray(self.level, h.dtype)) * error
+        else:
+            words = jax.random.bits(k_flip, (self.n_permutations, math.ceil(m / 32)))
+            null = jax.lax.map(lambda row: flipped_mean(row, h), words)
+            tolerance = 4 * jnp.finfo(h.dtype).eps * jnp.mean(jnp.abs(h))
+            pvalue = calibration.pvalue(statistic, null, tolerance)
+            threshold = calibration.threshold(null, self.level, tolerance)
+        level = jnp.asarray(self.level, h.dtype)
+        found = (statistic, pvalue, threshold, null, level)
+        return TwoSampleResult(*found, method=self.method, n_x=n_x, n_y=n_y)
+
+
+def flipped_mean(words: jax.Array, h: jax.Array) -> jax.Array:
+    """The mean of ±h, the signs being the bits of 32-bit words."""
+    bits = (words[:, None] >> jnp.arange(32, dtype=words.dtype)) & 1
+    return jnp.mean(jnp.where(bits.reshape(-1)[: len(h)] == 1, h, -h))

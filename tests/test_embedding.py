@@ -1,0 +1,256 @@
+"""ME and SCF: features and statistic by numpy, both calibrations, level, and the contract."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from ntkmmd_jax import datasets
+from ntkmmd_jax.calibration import relabel
+from ntkmmd_jax.measure import split
+from ntkmmd_jax.twosample.contract import _run
+from ntkmmd_jax.twosample.embedding import (
+    Embedding,
+    EmbeddingWitness,
+    MeanEmbedding,
+    SmoothCF,
+    chi2_law,
+    embedding_null,
+    embedding_statistic,
+)
+from ntkmmd_jax.twosample.result import TwoSampleResult
+from tests.conftest import binomial_band, rejection_rate
+from tests.test_c2st import null_samples, replicas
+
+CLASSES = {"me": MeanEmbedding, "scf": SmoothCF}
+# Nearly all time goes into compiling: few programs, shared by many tests.
+EXACT = {
+    name: made(calibration="permutation", n_locations=2, steps=3, n_permutations=99)
+    for name, made in CLASSES.items()
+}
+LAW = {name: made(n_locations=3, steps=3) for name, made in CLASSES.items()}
+
+
+def shifted(n_x=40, n_y=21, shift=1.0):
+    z = np.random.default_rng(3).normal(size=(n_x + n_y, 2)).astype(np.float32)
+    return jnp.asarray(z[:n_x]), jnp.asarray(z[n_x:]) + shift
+
+
+def features(n_x, n_y, k=4, seed=0):
+    rng = np.random.default_rng(seed)
+    f_x = rng.uniform(size=(n_x, k)) @ rng.uniform(size=(k, k))
+    return f_x, 0.1 + 0.7 * rng.uniform(size=(n_y, k)) @ rng.uniform(size=(k, k))
+
+
+def test_the_features():
+    rng = np.random.default_rng(0)
+    x, u, m, sigma = rng.normal(size=(7, 3)), rng.normal(size=(2, 3)), rng.normal(size=3), 1.7
+    me = Embedding(*(jnp.asarray(a, jnp.float32) for a in (u, sigma, m)), method="me")
+    scf = dataclasses.replace(me, method="scf")
+    squared = np.sum((x[:, None] - (m + sigma * u)) ** 2, axis=2)
+    np.testing.assert_allclose(me(x), np.exp(-squared / (2 * sigma**2)), rtol=1e-5)
+    window = np.exp(-np.sum((x - m) ** 2, axis=1) / (2 * sigma**2))
+    wave = window[:, None] * np.exp(1j * (x - m) @ (u / sigma).T)
+    np.testing.assert_allclose(scf(x), np.hstack([wave.imag, wave.real]), atol=1e-6)
+
+
+@pytest.mark.parametrize(("n_x", "n_y"), [(40, 40), (60, 25)])
+def test_the_statistic_is_that_of_jitkrittum(n_x, n_y):
+    f_x, f_y = features(n_x, n_y)
+    gamma = 1e-2
+    statistic, coefficients = embedding_statistic(jnp.float32(f_x), jnp.float32(f_y), gamma)
+    gap, eye = f_x.mean(0) - f_y.mean(0), np.eye(4)
+    s_x, s_y = np.cov(f_x.T), np.cov(f_y.T)
+    c = 1 / n_x + 1 / n_y
+    expected = gap @ np.linalg.solve(s_x / n_x + s_y / n_y + c * gamma * eye, gap)
+    # Float32 through a matrix of condition 100: a thousand times epsilon.
+    assert float(statistic) == pytest.approx(expected, rel=1e-4)
+    assert float(gap @ np.asarray(coefficients)) / c == pytest.approx(expected, rel=1e-4)
+    if n_x == n_y:
+        paper = n_x * gap @ np.linalg.solve(s_x + s_y + 2 * gamma * eye, gap)
+        assert float(statistic) == pytest.approx(paper, rel=1e-4)
+
+
+def test_the_permutation_null_against_brute_force():
+    n_x, n_y, gamma = 30, 17, 1e-3
+    f_x, f_y = features(n_x, n_y)
+    relabelling = jax.jit(lambda key: relabel(key, n_x, n_y, 19))(jax.random.key(0))
+    null, v = jax.jit(embedding_null)(relabelling, jnp.float32(f_x), jnp.float32(f_y), gamma)
+    pooled = np.concatenate([f_x, f_y])
+    inverse = np.linalg.inv(np.cov(pooled.T) + gamma * np.eye(4))
+    placed, c = pooled[np.asarray(relabelling.order)], 1 / n_x + 1 / n_y
+    for row, value in zip(np.asarray(relabelling.labels), np.asarray(null.values), strict=True):
+        gap = placed[row].mean(0) - placed[~row].mean(0)
+        assert value == pytest.approx(gap @ inverse @ gap / c, rel=1e-3)
+    gap = f_x.mean(0) - f_y.mean(0)
+    assert null.values[relabelling.observed] == pytest.approx(gap @ inverse @ gap / c, rel=1e-3)
+    np.testing.assert_allclose(v, inverse @ gap, rtol=1e-3)
+    assert 0 < float(null.tolerance) < 1e-4 * float(null.values.max())
+
+
+@pytest.mark.parametrize("k", [1, 10])
+def test_the_chi2_law(k):
+    law = jax.jit(jax.vmap(lambda statistic, level: chi2_law(statistic, level, k)))
+    levels = np.repeat(np.float32([0.9, 0.05, 1e-3, 1e-6]), 20)
+    quantiles = scipy.stats.chi2.isf(levels.astype(float), k)
+    pvalues, thresholds = map(np.asarray, law(quantiles.astype(np.float32), levels))
+    np.testing.assert_allclose(pvalues, levels, rtol=1e-4)
+    np.testing.assert_allclose(thresholds, quantiles, rtol=1e-5)
+    # Within some floats of the threshold, it still says what the p-value says.
+    steps = np.tile(np.arange(-10, 10), 4) * np.finfo(np.float32).eps
+    around = (thresholds * (1 + steps)).astype(np.float32)
+    pvalues, thresholds = map(np.asarray, law(around, levels))
+    np.testing.assert_array_equal(around > thresholds, pvalues <= levels)
+    np.testing.assert_allclose(thresholds, quantiles, rtol=1e-5)
+    extremes = np.tile(np.float32([0, 1e6, np.inf, np.nan]), 20)
+    pvalues, _ = map(np.asarray, law(extremes, levels))
+    assert pvalues[0] == 1
+    assert np.all(pvalues[1:3] > 0)  # never 0
+    assert np.isnan(pvalues[3])
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_gradient_ascent_raises_the_statistic(name):
+    x, y = shifted(200, 150, 0.5)
+
+    def statistic(key, steps):
+        embedding = CLASSES[name](n_locations=1, steps=steps).optimise(key, x, y)
+        return embedding_statistic(embedding(x), embedding(y), 1e-5)[0]
+
+    start, end = jax.jit(lambda key: (statistic(key, 0), statistic(key, 60)))(jax.random.key(1))
+    assert end > 1.05 * start
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_witness_explains_the_statistic(name, tmp_path):
+    """Its mean gap on the test half is c λ; it is saved and loaded; it is larger on x."""
+    key = jax.random.key(5)
+    x, y = shifted(shift=2.0)
+    result = EXACT[name](key, x, y)
+    _, (x_test, y_test) = split(jax.random.split(key, 3)[0], x, y, 0.5)
+    gap = float(np.mean(result.witness(x_test)) - np.mean(result.witness(y_test)))
+    c = 1 / len(x_test) + 1 / len(y_test)
+    assert float(result.statistic) == pytest.approx(gap / c, rel=1e-3)
+    assert result.reject
+    loaded = TwoSampleResult.load(result.save(tmp_path / "result"))
+    assert isinstance(loaded.witness, EmbeddingWitness)
+    np.testing.assert_allclose(loaded.witness(x), result.witness(x), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"points of shape \(2,\); got \(3,\)"):
+        loaded.witness(np.zeros((5, 3)))
+
+
+@pytest.mark.parametrize(("name", "n_x", "n_y"), [("me", 40, 21), ("scf", 40, 21), ("me", 30, 30)])
+def test_level_of_the_permutation_test(name, n_x, n_y):
+    """At most the level; and the level itself where the statistic has no ties."""
+    n_runs, level = 2000, 0.05
+    keys = jax.random.split(jax.random.key(0), n_runs)
+    band = binomial_band(level, n_runs)
+    for law in ("normal", "heavy", "discrete"):
+        z = null_samples(law, n_runs, n_x + n_y)
+        rate = np.mean(replicas(EXACT[name], keys, z[:, :n_x], z[:, n_x:]).reject)
+        assert rate < level + band, law
+        assert rate > level - band or law == "discrete", law
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_level_of_the_asymptotic_test(name):
+    """The χ² law at test halves of 600 and 500: 4 standard errors about the rate of F.
+
+    The covariance is estimated: were the features normal, T² would follow F(k, n − k − 1), whose
+    tail beyond the χ² quantile is 5.1 % for k = 3 and 5.2 % for k = 6. Skewed features differ
+    from that at order k/n, 0.6 %; features tied or nearly constant only lower the rate.
+    """
+    n_runs, level, n_x, n_y = 1000, 0.05, 1200, 1000
+    n, k = (n_x + n_y) // 2, 3 if name == "me" else 6
+    quantile = scipy.stats.chi2.isf(level, k)
+    expected = scipy.stats.f.sf(quantile * (n - k - 1) / (k * (n - 2)), k, n - k - 1)
+    assert abs(expected - level) < 0.003
+    keys = jax.random.split(jax.random.key(0), n_runs)
+    band = binomial_band(expected, n_runs) + k / n
+    for law in ("normal", "heavy", "discrete"):
+        z = null_samples(law, n_runs, n_x + n_y)
+        rate = np.mean(replicas(LAW[name], keys, z[:, :n_x], z[:, n_x:]).reject)
+        assert rate < expected + band, law
+        assert rate > expected - band or law == "discrete", law
+
+
+def test_vmap_gives_what_single_calls_give():
+    x, y = shifted()
+    keys = jax.random.split(jax.random.key(0), 2000)  # the program of the level
+    many = replicas(EXACT["me"], keys, *(jnp.broadcast_to(z, (2000, *z.shape)) for z in (x, y)))
+    one = EXACT["me"](keys[1], x, y)
+    # A batched matrix product sums in another order: some roundings, through a near singular Σ.
+    np.testing.assert_allclose(many.statistic[1], one.statistic, rtol=1e-2)
+    assert float(many.pvalue[1]) == pytest.approx(float(one.pvalue), abs=0.02)
+
+
+def test_one_compile_for_all_keys_levels_and_rates():
+    x, y = shifted()
+    EXACT["me"](0, x, y)
+    size = _run._cache_size()
+    options = {"learning_rate": 0.1, "regularization": 1e-3, "level": 0.1}
+    results = [dataclasses.replace(EXACT["me"], **{k: v})(1, x, y) for k, v in options.items()]
+    assert _run._cache_size() == size
+    assert results[0].statistic != results[1].statistic
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_units_do_not_matter(name):
+    x, y = shifted()
+    one = EXACT[name](0, x, y)
+    other = EXACT[name](0, 64 * x + 512, 64 * y + 512)
+    np.testing.assert_allclose(one.null, other.null, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_equal_points_are_no_evidence(name):
+    result = EXACT[name](0, np.ones((40, 2)), np.ones((21, 2)))
+    assert float(result.pvalue) == 1
+    # Most points equal: the median distance is 0.
+    x, y = shifted()
+    result = EXACT[name](0, x * (np.arange(40) < 8)[:, None], y * (np.arange(21) < 4)[:, None])
+    assert np.isfinite(result.statistic)
+
+
+def test_images_are_flattened(images):
+    result = MeanEmbedding(n_locations=1, steps=2)(0, *(z[:, ::7, ::7] for z in images))
+    assert result.witness(images[0][:, ::7, ::7]).shape == (20,)
+    assert result.witness.embedding.anchors.shape == (1, 16)
+    assert (result.null.size, result.method) == (0, "me")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"calibration": "full"}, "'full' does not apply to MeanEmbedding; use one of"),
+        ({"n_locations": 0}, "n_locations must be a whole number of at least 1; got 0"),
+        ({"steps": 1.5}, "steps must be a whole number"),
+        ({"learning_rate": 0}, "learning_rate must be positive"),
+        ({"regularization": -1.0}, "regularization must be positive"),
+        ({"train_fraction": None}, "apart from the training half"),
+        ({"n_permutations": 3, "calibration": "permutation"}, "cannot reach level"),
+    ],
+)
+def test_errors(options, message):
+    with pytest.raises(ValueError, match=message):
+        MeanEmbedding(**options)
+
+
+def test_too_few_samples():
+    with pytest.raises(ValueError, match=r"covariance of 10 features.*n_x = 6, n_y = 6; use fewer"):
+        SmoothCF()(0, *shifted(6, 6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLASSES)
+def test_power_on_the_mixture(name):
+    """Example 1: optimised places find what the places they started from do not."""
+    setting = (datasets.gaussian_mixture, 4000, 4000)
+    start, end = (
+        rejection_rate(CLASSES[name](steps=steps), *setting, n_runs=60, batch=1)
+        for steps in (0, 200)
+    )
+    assert start < 0.05 + binomial_band(0.05, 60) and end > 0.35  # published: ME 30 %, SCF 6 %

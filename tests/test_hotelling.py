@@ -1,0 +1,193 @@
+"""Hotelling's T² against the direct formula and scipy's F; its shrunk form; level and power."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from ntkmmd_jax import datasets
+from ntkmmd_jax.twosample import TwoSampleResult, two_sample_test
+from ntkmmd_jax.twosample.contract import _run
+from ntkmmd_jax.twosample.hotelling import Hotelling, f_law
+from tests.conftest import binomial_band
+
+RNG = np.random.default_rng(0)  # seeded anew for each test
+X, Y = (31, 4), (19, 4)
+SHRUNK = Hotelling(shrinkage=0.3, n_permutations=39)
+
+
+@pytest.fixture(autouse=True)
+def reseed():
+    global RNG
+    RNG = np.random.default_rng(1)
+
+
+def samples(x_shape=X, y_shape=Y):
+    """Correlated features of very different scales, some of them far from the origin."""
+    d = x_shape[-1]
+    scales = np.logspace(-2, 2, d)
+    mix = np.linalg.cholesky(0.5 * np.eye(d) + 0.5)
+    x, y = RNG.normal(size=x_shape) @ mix.T, RNG.normal(size=y_shape) @ mix.T + 0.2
+    return (scales * x + 1).astype(np.float32), (scales * y + 1).astype(np.float32)
+
+
+def direct(x, y):
+    """T² and its p-value from the textbook, in float64."""
+    x, y = x.astype(float), y.astype(float)
+    n_x, n_y, d = len(x), len(y), x.shape[1]
+    pooled = ((n_x - 1) * np.cov(x.T) + (n_y - 1) * np.cov(y.T)) / (n_x + n_y - 2)
+    gap = x.mean(0) - y.mean(0)
+    t2 = n_x * n_y / (n_x + n_y) * gap @ np.linalg.solve(pooled.reshape(d, d), gap)
+    f = (n_x + n_y - d - 1) / ((n_x + n_y - 2) * d) * t2
+    return t2, stats.f.sf(f, d, n_x + n_y - d - 1)
+
+
+@pytest.mark.parametrize(("x_shape", "y_shape"), [(X, Y), ((9, 1), (8, 1)), ((40, 58), (20, 58))])
+def test_statistic_and_pvalue(x_shape, y_shape):
+    x, y = samples(x_shape, y_shape)
+    t2, pvalue = direct(x, y)
+    result = Hotelling()(0, x, y)
+    # At n − 2 = d the covariance is all but singular: float32 keeps fewer digits.
+    rtol = 1e-5 if x_shape[1] < 10 else 2e-3
+    np.testing.assert_allclose(result.statistic, t2, rtol=rtol)
+    np.testing.assert_allclose(result.pvalue, pvalue, rtol=10 * rtol)
+    assert bool(result.statistic > result.threshold) == bool(result.reject)
+    assert len(result.null) == 0
+    if x_shape[1] == 1:
+        np.testing.assert_allclose(
+            pvalue, stats.ttest_ind(x.astype(float), y.astype(float)).pvalue[0], rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize(("d", "n"), [(1, 3), (100, 102), (100, 400), (784, 20_000), (3, 10**6)])
+def test_f_law(d, n):
+    """Single precision throughout: p to 3e-5 of itself and thresholds to 1e-5, for all n and d."""
+    levels = np.array([0.9, 0.5, 0.1, 0.05, 0.01, 1e-4])
+    t2 = stats.f.isf(levels, d, n - d - 1) * (n - 2) * d / (n - d - 1)
+    law = jax.jit(jax.vmap(lambda t2, level: f_law(t2, level, d, n)))
+    pvalues, thresholds = law(t2.astype(np.float32), levels.astype(np.float32))
+    np.testing.assert_allclose(pvalues, levels, rtol=3e-5)
+    np.testing.assert_allclose(thresholds, t2, rtol=1e-5 if n > d + 2 else 1e-4)  # heaviest tails
+    ends = jnp.array([0, jnp.inf, jnp.nan])
+    ends = np.asarray(law(ends, jnp.full(3, 0.05))[0])
+    np.testing.assert_allclose(ends, [1, 0, np.nan], atol=1e-6)
+    assert ends[1] > 0
+
+
+@pytest.mark.parametrize("d", [4, 80])
+def test_shrunk_statistic(d):
+    """From the definition, on both routes: d ≤ n, and d > n by the matrix of inner products."""
+    x, y = RNG.normal(size=(31, d)).astype(np.float32), RNG.normal(size=(19, d)).astype(np.float32)
+    z = np.concatenate([x, y]).astype(float)
+    covariance = np.cov(z.T)
+    covariance = 0.7 * covariance + 0.3 * np.trace(covariance) / d * np.eye(d)
+    gap = z[:31].mean(0) - z[31:].mean(0)
+    direction = np.linalg.solve(covariance, gap)
+    result = SHRUNK(0, x, y)
+    np.testing.assert_allclose(result.statistic, 31 * 19 / 50 * gap @ direction, rtol=1e-4)
+    np.testing.assert_allclose(result.witness.direction, direction, atol=1e-5)
+    # E[w wᵀ] over labellings is (1/n_X + 1/n_Y)(I − 11ᵀ/n)/(n − 1): the mean of T² is a trace.
+    mean = np.trace(np.linalg.solve(covariance, np.cov(z.T)))
+    null = np.asarray(result.null)
+    assert abs(null.mean() - mean) < 4 * null.std() / np.sqrt(len(null))
+
+
+def test_witness(tmp_path):
+    x, y = samples((31, 2, 2), (19, 2, 2))
+    result = Hotelling()(0, x, y)
+    flat_x, flat_y = x.reshape(31, 4).astype(float), y.reshape(19, 4).astype(float)
+    gap = np.mean(result.witness(x)) - np.mean(result.witness(y))
+    np.testing.assert_allclose(31 * 19 / 50 * gap, direct(flat_x, flat_y)[0], rtol=1e-3)
+    middle = (x.mean(0) + y.mean(0))[None] / 2
+    np.testing.assert_allclose(result.witness(middle), 0, atol=1e-3)
+    loaded = TwoSampleResult.load(result.concrete().save(tmp_path / "result.npz"))
+    np.testing.assert_array_equal(loaded.witness(x), result.witness(x))
+    with pytest.raises(ValueError, match=r"shape \(2, 2\); got \(4,\)"):
+        result.witness(flat_x)
+
+
+@jax.jit
+def pvalues(test, keys, x, y):
+    return jax.lax.map(lambda run: test(*run).pvalue, (keys, x, y), batch_size=100)
+
+
+LAWS = {
+    "normal": lambda size: RNG.normal(size=size),
+    "heavy": lambda size: RNG.standard_t(2, size=size),
+    "tied": lambda size: RNG.integers(0, 3, size=size),
+}
+
+
+@pytest.mark.parametrize("test", [Hotelling(), SHRUNK], ids=["F", "shrunk"])
+@pytest.mark.parametrize("sizes", [(25, 25), (31, 19)])
+def test_level(test, sizes):
+    n_runs, level = 2000, 0.05
+    band = binomial_band(level, n_runs)
+    keys = jax.random.split(jax.random.key(sizes[0]), n_runs)
+    for law, draw in LAWS.items():
+        x, y = (draw((n_runs, n, 4)).astype(np.float32) for n in sizes)
+        p = pvalues(test, keys, x, y)
+        rate = np.mean(p <= np.float32(level))
+        assert rate < level + band, law
+        # Exact: F for the normal law, permutations for any; heavy tails make F conservative.
+        assert rate > level - band or law == "tied" or test is not SHRUNK, law
+        assert rate > level - band or law != "normal", law
+    if sizes == (31, 19):  # jitted and vmapped or called, it is the same test
+        called = [test(keys[i], x[i], y[i]).pvalue for i in range(3)]
+        np.testing.assert_allclose(called, p[:3], atol=1e-5)
+
+
+def test_power_on_the_papers_settings():
+    keys = jax.random.split(jax.random.key(0), 200)
+    shifts = (datasets.mean_shift, {"delta": 0.8}), (datasets.covariance_shift, {"rho": 0.12})
+    # On the mean shift T² has the noncentral F law; to the covariance shift it is blind.
+    noncentral = stats.ncf.sf(stats.f.isf(0.05, 100, 299), 100, 299, 100 * 0.8**2)
+    for (sampler, size), power in zip(shifts, (noncentral, 0.05), strict=True):
+        x, y = jax.vmap(lambda key: sampler(key, 200, 200, **size))(keys)  # noqa: B023
+        rate = np.mean(pvalues(Hotelling(), keys, x, y) <= 0.05)
+        assert abs(rate - power) < binomial_band(power, 200)
+
+
+def test_one_compile_for_all_keys_levels_and_shrinkages():
+    x, y = samples()
+    SHRUNK(0, x, y), Hotelling()(0, x, y)
+    size = _run._cache_size()
+    Hotelling(level=0.01)(1, x, y)
+    Hotelling(shrinkage=0.7, level=0.1, n_permutations=39)(1, x, y)
+    assert _run._cache_size() == size
+
+
+@jax.jit
+def traced(x, y):
+    return Hotelling()(0, x, y)
+
+
+@pytest.mark.parametrize("fault", ["constant", "duplicate", "dependent"])
+def test_singular_covariance(fault):
+    x, y = samples()
+    for sample in (x, y):
+        others = {"constant": 0.1, "duplicate": sample[:, 1], "dependent": sample[:, :3].sum(1)}
+        sample[:, 3] = others[fault]
+    with pytest.raises(ValueError, match=r"covariance is singular.*shrinkage"):
+        Hotelling()(0, x, y)
+    result = traced(x, y)
+    assert np.isnan(result.pvalue) and not result.reject
+    assert np.isfinite(SHRUNK(0, x, y).pvalue)
+
+
+def test_errors_say_what_is_wrong():
+    x, y = np.ones((6, 10)), np.ones((5, 10))
+    with pytest.raises(ValueError, match=r"10 features: n_x \+ n_y − 2 = 9.*shrinkage"):
+        Hotelling()(0, x, y)
+    assert SHRUNK(0, np.ones(X), np.ones(Y)).pvalue == 1
+    for bad in (0, 1.5):
+        with pytest.raises(ValueError, match=r"shrinkage must lie in \(0, 1\]"):
+            Hotelling(shrinkage=bad)
+    with pytest.raises(ValueError, match="use at least 19 permutations"):
+        Hotelling(shrinkage=0.5, n_permutations=9)
+    x, y = samples()
+    x[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"x has NaN or infinite values.*sample 3"):
+        Hotelling()(0, x, y)
+    assert two_sample_test(*samples(), method=Hotelling()).method == "hotelling"

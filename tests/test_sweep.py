@@ -1,0 +1,270 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import ntkmmd_jax as ntk
+from ntkmmd_jax import sweep as sweep_module
+from ntkmmd_jax.grid import cells_of
+from ntkmmd_jax.power_table import PowerTable, wilson
+from ntkmmd_jax.sweep import power_sweep
+
+NETWORK = ntk.mlp(8)
+TESTS = {
+    "net": ntk.NetMMD(network=NETWORK, n_permutations=99),
+    "ntk": ntk.NTKMMD(network=NETWORK, n_permutations=99),
+}
+SAMPLER = ntk.datasets.covariance_shift
+GRID = {"rho": [0.0, 0.5, 3.0], "dim": 4}
+OPTIONS = {"n": (24, 18), "n_runs": 50, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return power_sweep(0, TESTS, SAMPLER, GRID, batch_size=25, **OPTIONS)
+
+
+def counts(table):
+    return [(row.test, row.point["rho"], row.rejections) for row in table.rows]
+
+
+def test_rows(table):
+    assert [row.test for row in table.rows] == ["net", "ntk"] * 3
+    assert [row.point["rho"] for row in table.rows] == [0, 0, 0.5, 0.5, 3, 3]
+    assert table.rows[0].power < 0.3 < table.rows[-1].power
+    for row in table.rows:
+        assert row.low <= row.power <= row.high and row.n_runs == 50
+        assert row.power == row.rejections / 50
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 50])
+def test_counts_do_not_depend_on_the_batch_size(table, batch_size):
+    grid = {**GRID, "rho": [0.0, 0.5, 3.0]}
+    assert counts(power_sweep(0, TESTS, SAMPLER, grid, batch_size=batch_size, **OPTIONS)) == counts(
+        table
+    )
+
+
+def test_a_cell_is_the_plain_loop(table):
+    """Replica r of cell c by hand, with the key that the design promises."""
+    cell_key = jax.random.fold_in(jax.random.key(0), 1)
+
+    @jax.jit
+    def replica(r):
+        k_data, k_test = jax.random.split(jax.random.fold_in(cell_key, r))
+        x, y = SAMPLER(k_data, 24, 18, rho=0.5, dim=4)
+        test = ntk.NTKMMD(network=NETWORK, n_permutations=99, shared_pool=True)
+        return test(k_test, x, y).reject
+
+    assert sum(bool(replica(r)) for r in range(50)) == table.rows[3].rejections
+
+
+def test_one_compile_for_a_grid_of_floats():
+    before = sweep_module._rejections._cache_size()
+    grid = {"rho": [0.0, 0.04, 0.08, 0.12, 0.16], "level": [0.05, 0.1]}
+    power_sweep(1, {"ntk": TESTS["ntk"]}, SAMPLER, grid, n=8, n_runs=20, progress=False)
+    assert sweep_module._rejections._cache_size() == before + 1
+
+
+def test_static_parameters_and_sizes():
+    grid = {"widths": [(4, 4)], "n": [8, 12], "train_fraction": [0.25], "rho": [0.1]}
+    table = power_sweep(1, {"ntk": TESTS["ntk"]}, SAMPLER, grid, n_runs=4, progress=False)
+    point = {"widths": (4, 4), "n": 12, "train_fraction": 0.25, "rho": 0.1}
+    assert [row.point for row in table.rows] == [{**point, "n": 8}, point]
+    cells = cells_of(TESTS, SAMPLER, grid, 5)
+    assert cells[1].sizes == (12, 12) and cells[1].traced == {"rho": 0.1}
+    assert cells[1].tests["net"].network is ntk.mlp((4, 4))
+    assert cells[1].tests["net"].train_fraction == 0.25
+
+
+def test_resuming_gives_the_same_table(table, tmp_path):
+    path = tmp_path / "sweep.jsonl"
+    again = power_sweep(0, TESTS, SAMPLER, GRID, checkpoint=path, batch_size=25, **OPTIONS)
+    assert counts(again) == counts(table)
+    lines = path.read_text().splitlines(keepends=True)
+    assert len(lines) == 4
+    path.write_text("".join(lines[:2]) + lines[2][:20])  # torn in the middle of a record
+    resumed = power_sweep(0, TESTS, SAMPLER, GRID, checkpoint=path, batch_size=10, **OPTIONS)
+    assert counts(resumed) == counts(table)
+    assert path.read_text().startswith("".join(lines[:2]))
+
+
+def test_long_cells_resume_in_the_middle(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep_module, "_ROUND", 2)
+    path = tmp_path / "sweep.jsonl"
+    power_sweep(0, TESTS, SAMPLER, GRID, checkpoint=path, batch_size=5, **OPTIONS)
+    lines = path.read_text().splitlines(keepends=True)
+    assert len(lines) == 1 + 3 * 5
+    path.write_text("".join(lines[:9]))
+    resumed = power_sweep(0, TESTS, SAMPLER, GRID, checkpoint=path, batch_size=25, **OPTIONS)
+    assert counts(resumed) == counts(table)
+
+
+def test_another_sweeps_checkpoint_is_refused(tmp_path):
+    path = tmp_path / "sweep.jsonl"
+    options = {"n": 8, "n_runs": 4, "progress": False, "checkpoint": path}
+    power_sweep(0, {"ntk": TESTS["ntk"]}, SAMPLER, {"rho": [0.1]}, **options)
+    before = path.read_text()
+    for change, message in [
+        ({"n_runs": 5}, "n_runs was 4, now 5"),
+        ({"n": 9}, "cells was"),
+    ]:
+        with pytest.raises(ValueError, match=f"another sweep: .*{message}"):
+            power_sweep(0, {"ntk": TESTS["ntk"]}, SAMPLER, {"rho": [0.1]}, **{**options, **change})
+    other = ntk.NTKMMD(network=ntk.mlp(9), n_permutations=99)
+    with pytest.raises(ValueError, match=r"tests\.ntk\.network was"):
+        power_sweep(0, {"ntk": other}, SAMPLER, {"rho": [0.1]}, **options)
+    assert path.read_text() == before
+    path.write_text("hello\n")
+    with pytest.raises(ValueError, match="not the checkpoint of a sweep"):
+        power_sweep(0, {"ntk": TESTS["ntk"]}, SAMPLER, {"rho": [0.1]}, **options)
+
+
+SCRIPT = """
+import json, sys
+import jax
+options = json.loads(sys.argv[1])
+jax.config.update("jax_num_cpu_devices", options.get("devices", 1))
+if "process" in options:
+    jax.distributed.initialize(options["coordinator"], 2, options["process"])
+import ntkmmd_jax as ntk
+from ntkmmd_jax import sweep
+sweep._ROUND = options.get("round", 64)
+network = ntk.mlp(8)
+tests = {"net": ntk.NetMMD(network=network, n_permutations=99),
+         "ntk": ntk.NTKMMD(network=network, n_permutations=99)}
+table = sweep.power_sweep(0, tests, ntk.datasets.covariance_shift,
+                          {"rho": [0.0, 0.5, 3.0], "dim": 4}, n=(24, 18), n_runs=50,
+                          batch_size=options.get("batch_size", 5), progress=False,
+                          checkpoint=options.get("checkpoint"))
+if jax.process_index() == 0:
+    print(json.dumps([(r.test, r.point["rho"], r.rejections) for r in table.rows]))
+"""
+
+
+def launch(**options):
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, json.dumps(options)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"},
+    )
+
+
+def answer(process):
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    return [tuple(row) for row in json.loads(out.splitlines()[-1])]  # Gloo talks before it
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_counts_do_not_depend_on_the_devices(table, devices):
+    assert answer(launch(devices=devices)) == counts(table)
+
+
+def test_counts_do_not_depend_on_the_processes(table, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
+    path = str(tmp_path / "sweep.jsonl")
+    both = [launch(coordinator=coordinator, process=i, checkpoint=path) for i in (0, 1)]
+    assert answer(both[0]) == counts(table)
+    out, err = both[1].communicate(timeout=60)
+    assert both[1].returncode == 0 and '"net"' not in out, err
+
+
+def test_killed_and_resumed(table, tmp_path):
+    """SIGKILL after the first record; whatever was being done is done again."""
+    path = tmp_path / "sweep.jsonl"
+    victim = launch(checkpoint=str(path), round=1, batch_size=2)
+    deadline = time.monotonic() + 300
+    while not (path.exists() and path.read_bytes().count(b"\n") >= 3):
+        assert victim.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    assert path.read_bytes().count(b"\n") < 60
+    assert answer(launch(checkpoint=str(path))) == counts(table)
+
+
+def test_a_full_disk_loses_nothing(tmp_path):
+    """A limit on the file size stands for a full disk: the record before it stays whole."""
+    from ntkmmd_jax.checkpoint import Checkpoint
+
+    path = tmp_path / "sweep.jsonl"
+    code = (
+        "import resource, signal, sys\n"
+        "from ntkmmd_jax.checkpoint import Checkpoint\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "c = Checkpoint(sys.argv[1], {'a': 1})\n"
+        "c.add({'cell': 0})\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60, 60))\n"
+        "c.add({'cell': 1, 'text': 'x' * 100})\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    assert "what was recorded before is kept" in run.stderr
+    assert Checkpoint(path, {"a": 1}).records == [{"cell": 0}]
+
+
+def test_table_round_trips(table, tmp_path):
+    assert PowerTable.load(table.save(tmp_path / "t.json")).rows == table.rows
+    frame = table.to_dataframe()
+    assert list(frame.columns)[:3] == ["test", "rho", "dim"] and len(frame) == 6
+    text = table.to_csv(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == text and text.count("\n") == 7
+    assert repr(table).count("\n") == 6 and "95 % interval" in repr(table)
+    table.plot().figure.savefig(tmp_path / "t.png")
+    (tmp_path / "t.json").write_text("{")
+    with pytest.raises(ValueError, match="does not hold a whole power table"):
+        PowerTable.load(tmp_path / "t.json")
+
+
+def test_wilson_against_scipy():
+    from scipy.stats import binomtest
+
+    for k, n in [(0, 10), (3, 10), (10, 10), (41, 500)]:
+        expected = binomtest(k, n).proportion_ci(method="wilson")
+        np.testing.assert_allclose(wilson(k, n), expected, atol=1e-6)
+
+
+def test_what_would_hang_is_refused():
+    """Two CPU devices, two pool threads, LAPACK: in a process that has exactly those."""
+    code = (
+        "import jax; jax.config.update('jax_num_cpu_devices', 2)\n"
+        "import ntkmmd_jax as ntk\n"
+        "ntk.power_sweep(0, ['hotelling'], ntk.datasets.mean_shift, {'delta': [0.1], 'dim': 3})\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NPROC": "2", "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "set the environment variable NPROC=8 before Python starts" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"grid": {"sigma": [1.0]}}, "nothing takes the grid parameter 'sigma'"),
+        ({"grid": {"rho": []}}, "'rho' has no values"),
+        ({"tests": {}}, "no tests given"),
+        ({"n_runs": 0}, "n_runs must be a whole number"),
+        ({"batch_size": 0}, "batch_size must be a whole number"),
+        ({"devices": 99}, "devices = 99, but there are"),
+        ({"tests": ["nett"]}, "unknown method 'nett'"),
+    ],
+)
+def test_bad_sweeps_are_refused(arguments, message):
+    usual = {"tests": TESTS, "sampler": SAMPLER, "grid": {"rho": [0.1]}, "n": 8, "n_runs": 2}
+    with pytest.raises(ValueError, match=message):
+        power_sweep(0, **{**usual, **arguments})
