@@ -139,13 +139,13 @@ def test_level(test, sizes):
 
 
 def test_power_on_the_papers_settings():
-    keys = jax.random.split(jax.random.key(0), 200)
+    k_data, k_test = jax.random.split(jax.random.key(0), (2, 200))
     shifts = (datasets.mean_shift, {"delta": 0.8}), (datasets.covariance_shift, {"rho": 0.12})
     # On the mean shift T² has the noncentral F law; to the covariance shift it is blind.
     noncentral = stats.ncf.sf(stats.f.isf(0.05, 100, 299), 100, 299, 100 * 0.8**2)
     for (sampler, size), power in zip(shifts, (noncentral, 0.05), strict=True):
-        x, y = jax.vmap(lambda key: sampler(key, 200, 200, **size))(keys)  # noqa: B023
-        rate = np.mean(pvalues(Hotelling(), keys, x, y) <= 0.05)
+        x, y = jax.vmap(lambda key: sampler(key, 200, 200, **size))(k_data)  # noqa: B023
+        rate = np.mean(pvalues(Hotelling(), k_test, x, y) <= 0.05)
         assert abs(rate - power) < binomial_band(power, 200)
 
 
