@@ -35,7 +35,7 @@ def result(result: "TwoSampleResult", ax: Any = None) -> Any:
     ax.axvline(result.statistic, color=VERMILION, lw=2, label=f"statistic, p = {result.pvalue:.3g}")
     ax.set_xlabel(f"statistic of {result.method!r}")
     ax.set_ylabel("permutations")
-    ax.margins(x=0.08)
+    ax.margins(x=0.08, y=0.35)  # room for the legend above the bars
     ax.legend(frameon=False, fontsize="small")
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -85,7 +85,7 @@ def test_the_permutation_null_against_brute_force():
         gap = placed[row].mean(0) - placed[~row].mean(0)
         assert value == pytest.approx(gap @ inverse @ gap / c, rel=1e-3)
     gap = f_x.mean(0) - f_y.mean(0)
-    assert null.values[relabelling.observed] == pytest.approx(gap @ v / c, rel=1e-3)
+    assert null.values[relabelling.observed] == pytest.approx(gap @ np.asarray(v) / c, rel=1e-3)
     np.testing.assert_allclose(v, inverse @ gap, rtol=1e-3)
     assert 0 < float(null.tolerance) < 1e-4 * float(null.values.max())
 
@@ -141,7 +141,7 @@ def test_the_witness_explains_the_statistic(name, tmp_path):
         loaded.witness(np.zeros((5, 3)))
 
 
-@pytest.mark.parametrize(("name", "n_x", "n_y"), [("me", 40, 21), ("scf", 40, 21), ("me", 30, 30)])
+@pytest.mark.parametrize(("name", "n_x", "n_y"), [("me", 40, 21), ("scf", 30, 30)])
 def test_level_of_the_permutation_test(name, n_x, n_y):
     """At most the level; and the level itself where the statistic has no ties."""
     n_runs, level = 2000, 0.05
@@ -170,8 +170,10 @@ def test_level_of_the_asymptotic_test(name):
     keys = jax.random.split(jax.random.key(0), n_runs)
     band = binomial_band(expected, n_runs) + k / n
     for law in ("normal", "heavy", "discrete"):
-        z = null_samples(law, n_runs, n_x + n_y)
-        rate = np.mean(replicas(LAW[name], keys, z[:, :n_x], z[:, n_x:]).reject)
+        z = null_samples(law, n_runs, n_x + n_y)[..., None]  # as images, which are flattened
+        results = replicas(LAW[name], keys, z[:, :n_x], z[:, n_x:])
+        assert results.null.size == 0
+        rate = np.mean(results.reject)
         assert rate < expected + band, law
         assert rate > expected - band or law == "discrete", law
 
@@ -210,13 +212,6 @@ def test_equal_points_are_no_evidence(name):
     assert float(result.pvalue) == 1
     x, y = (z * (np.arange(len(z)) < 5)[:, None] for z in shifted())  # a median distance of 0
     assert np.isfinite(EXACT[name](0, x, y).statistic)
-
-
-def test_images_are_flattened(images):
-    result = MeanEmbedding(n_locations=1, steps=2)(0, *(z[:, ::7, ::7] for z in images))
-    assert result.witness(images[0][:, ::7, ::7]).shape == (20,)
-    assert result.witness.embedding.anchors.shape == (1, 16)
-    assert (result.null.size, result.method) == (0, "me")
 
 
 @pytest.mark.parametrize(
