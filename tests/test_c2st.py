@@ -20,9 +20,9 @@ from tests.conftest import binomial_band, rejection_rate
 
 SMALL = mlp((8,), activation="relu", initialization="he", train_readout=True)
 SCORES = ("accuracy", "logit")
-OPTIONS = {"network": SMALL, "batch_size": 8, "epochs": 2, "learning_rate": 0.1}
+OPTIONS = {"batch_size": 8, "epochs": 2, "learning_rate": 0.1, "n_permutations": 99}
 # Nearly all time goes into compiling: one program for each score, at the shapes of `shifted`.
-TESTS = {score: C2ST(score=score, n_permutations=99, **OPTIONS) for score in SCORES}
+TESTS = {score: C2ST(score=score, network=SMALL, **OPTIONS) for score in SCORES}
 
 
 def shifted(n_x=40, n_y=21, shift=1.5):
@@ -163,17 +163,15 @@ def test_one_compile_for_all_keys_levels_and_learning_rates():
 @pytest.mark.parametrize(("name", "rate"), [("adam", 1e-3), ("sgd", 3e-2)])
 def test_default_learning_rates_and_optax_optimizers(name, rate):
     """One step from the same gradient, by default, by number, and by an optax object."""
-    own = getattr(optax, name)(rate)
+    own, gradient = getattr(optax, name)(rate), jnp.array([0.3, -2.0])
     tests = C2ST(optimizer=name), C2ST(optimizer=name, learning_rate=rate), C2ST(optimizer=own)
-    gradient = jnp.array([0.3, -2.0])
     optimizers = [test.transformation() for test in tests]
     steps = [by.update(gradient, by.init(gradient))[0] for by in optimizers]
     np.testing.assert_allclose(steps[:2], [steps[2]] * 2, rtol=1e-6)
 
 
 def test_the_papers_network_is_the_default():
-    x = jnp.zeros((2, 10))
-    params = jax.eval_shape(C2ST().network.init, jax.random.key(0), x)
+    params = jax.eval_shape(C2ST().network.init, jax.random.key(0), jnp.zeros((2, 10)))
     shapes = sorted(np.shape(leaf) for leaf in jax.tree.leaves(params))
     assert shapes == [(10, 512), (512,), (512,), (512,), (512, 512)]
     assert C2ST().network.frozen == ()
@@ -184,8 +182,7 @@ def test_the_papers_network_is_the_default():
 def test_a_diverged_classifier_is_no_rejection(score):
     x, y = shifted()
     result = dataclasses.replace(TESTS[score], learning_rate=1e38)(0, x, y)
-    assert np.isnan(result.pvalue)
-    assert not result.reject
+    assert np.isnan(result.pvalue) and not result.reject
 
 
 def test_save_and_load_the_witness(tmp_path):
@@ -213,8 +210,8 @@ def test_frozen_leaves_stay():
     network = mlp(8, train_readout=False)
     x, y = shifted()
     params = jax.jit(network.init)(jax.random.key(0), x)
-    classify = jax.jit(C2ST(network=network).classify)
-    witness = classify(jax.random.key(1), params, signed_measure(x, y))
+    test = C2ST(network=network)
+    witness = jax.jit(test.classify)(jax.random.key(1), params, signed_measure(x, y))
     before, after = params["params"], witness.params["params"]
     np.testing.assert_array_equal(before["readout"]["kernel"], after["readout"]["kernel"])
     assert np.all(before["layer_1"]["kernel"] != after["layer_1"]["kernel"])

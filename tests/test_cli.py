@@ -111,3 +111,31 @@ def test_info():
     assert report["methods"] == ntk.methods() and "hotelling" in report["methods"]
     text = ntkmmd("info").stdout
     assert "jaxlib" in text and "ntk-symmetric" in text
+
+
+def test_sweep_writes_resumes_and_refuses(tmp_path):
+    arguments = ("sweep", "mean_shift", "-g", "delta=0:3:2", "-g", "dim=3", "-t", "hotelling")
+    run = ntkmmd(*arguments, "--n", "20,15", "--runs", 30, "--out", "power", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    names = sorted(path.name for path in (tmp_path / "power").iterdir())
+    assert names == ["checkpoint.jsonl", "power.csv", "power.json", "power.png"]
+    rows = json.loads((tmp_path / "power" / "power.json").read_text())["rows"]
+    assert [row["point"]["delta"] for row in rows] == [0.0, 3.0]
+    assert rows[0]["power"] < 0.5 < rows[1]["power"]
+    again = ntkmmd(*arguments, "--n", "20,15", "--runs", 30, "--out", "power", cwd=tmp_path)
+    assert again.returncode == 2 and "--resume it, or choose another --out" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("sweep", "nosuch", "-g", "rho=0"), "ntkmmd: unknown family 'nosuch'; the known ones"),
+        (("sweep", "mean_shift", "-g", "delta"), "ntkmmd: --grid takes NAME=start:stop:count"),
+        (("sweep", "mean_shift", "-g", "delta=a:b:c"), "ntkmmd: --grid 'delta=a:b:c': could not"),
+        (("sweep", "mean_shift", "-g", "delta=0", "--n", "1,2,3"), "ntkmmd: --n takes one size"),
+    ],
+)
+def test_bad_sweeps_are_one_line(tmp_path, arguments, message):
+    run = ntkmmd(*arguments, cwd=tmp_path)
+    assert run.returncode == 2 and run.stderr.startswith(message)
+    assert not list(tmp_path.iterdir())
