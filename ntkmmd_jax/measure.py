@@ -114,6 +114,17 @@ def as_points(values: Any, name: str = "the sample") -> jax.Array:
     return points[:, None] if points.ndim == 1 else points
 
 
+def points_like(values: Any, features: tuple[int, ...]) -> jax.Array:
+    """`as_points`, for a witness of points of the given shape; refuse any other."""
+    points = as_points(values, "the points")
+    if points.shape[1:] != features:
+        raise ValueError(
+            f"the witness takes points of shape (n, {', '.join(map(str, features))}); "
+            f"got {points.shape}"
+        )
+    return points
+
+
 def _numbers(values: np.ndarray, name: str) -> np.ndarray:
     """Numbers held as objects (a mixed data frame, None for missing) as floats."""
     try:

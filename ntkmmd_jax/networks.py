@@ -175,6 +175,15 @@ def rebuild(recipe: list | tuple) -> Network:
     return {"mlp": mlp, "convnet": convnet}[name](**options)
 
 
+def restored(recipe: list | tuple | None, network: Any = None) -> Network:
+    """The network of a saved witness: the one given, or else that of its recipe."""
+    if network is not None:
+        return as_network(network)
+    if recipe is None:
+        raise ValueError("the witness has a network of your own: load it with network=...")
+    return rebuild(recipe)
+
+
 def from_flax(module: Any, *, frozen: Iterable[str] = ()) -> Network:
     """A network from a flax module that gives one number per sample.
 

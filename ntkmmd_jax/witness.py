@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax.measure import SignedMeasure, as_points
-from ntkmmd_jax.networks import Network, Params, as_network, merged, rebuild
+from ntkmmd_jax.measure import SignedMeasure, points_like
+from ntkmmd_jax.networks import Network, Params, merged, restored
 from ntkmmd_jax.pytree import record, static
 
 BLOCK = 2048  # points that are differentiated at once: memory does not grow with n beyond it
@@ -44,13 +44,7 @@ class Witness:
 
     def __call__(self, points: Any) -> jax.Array:
         """The witness at points of shape (n, ...): large where p exceeds q. Shape (n,)."""
-        points = as_points(points, "the points")
-        if points.shape[1:] != self.features:
-            raise ValueError(
-                f"the witness takes points of shape (n, {', '.join(map(str, self.features))}); "
-                f"got {points.shape}"
-            )
-        return _scores(self, points)
+        return _scores(self, points_like(points, self.features))
 
     def describe(self) -> dict[str, Any]:
         """What a file says of the witness beside its leaves; `blank` is the way back."""
@@ -59,9 +53,7 @@ class Witness:
     @classmethod
     def blank(cls, described: dict[str, Any], network: Any = None) -> "Witness":
         """A witness of shapes only, to be refilled with saved leaves."""
-        if network is None and described["network"] is None:
-            raise ValueError("the witness has a network of your own: load it with network=...")
-        network = rebuild(described["network"]) if network is None else as_network(network)
+        network = restored(described["network"], network)
         features = tuple(described["features"])
 
         def shapes(key: jax.Array, x: jax.Array) -> Witness:

@@ -138,7 +138,7 @@ def test_witness(tmp_path):
     np.testing.assert_allclose(scores, of_x - of_y, atol=1e-6)
     loaded = TwoSampleResult.load(result.concrete().save(tmp_path / "result")).witness
     np.testing.assert_array_equal(loaded(points), scores)
-    with pytest.raises(ValueError, match=r"points of shape \(81, 2\); got \(5, 3\)"):
+    with pytest.raises(ValueError, match=r"takes points of shape \(n, 2\); got \(5, 3\)"):
         result.witness(np.zeros((5, 3)))
 
 

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import optax
 
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel, score_null
-from ntkmmd_jax.measure import SignedMeasure, as_points, signed_measure, split, split_sizes
-from ntkmmd_jax.networks import Network, Params, as_network, merged, mlp, rebuild
+from ntkmmd_jax.measure import SignedMeasure, points_like, signed_measure, split, split_sizes
+from ntkmmd_jax.networks import Network, Params, as_network, merged, mlp, restored
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.training import SGD
 from ntkmmd_jax.twosample.contract import TwoSampleTest, permutation_result
@@ -48,13 +48,7 @@ class LogitWitness:
 
     def __call__(self, points: Any) -> jax.Array:
         """The logit at points of shape (n, ...): positive where p seems likelier. Shape (n,)."""
-        points = as_points(points, "the points")
-        if points.shape[1:] != self.features:
-            raise ValueError(
-                f"the witness takes points of shape (n, {', '.join(map(str, self.features))}); "
-                f"got {points.shape}"
-            )
-        return _logits(self, points)
+        return _logits(self, points_like(points, self.features))
 
     def describe(self) -> dict[str, Any]:
         """What a file says of the witness beside its leaves; `blank` is the way back."""
@@ -63,9 +57,7 @@ class LogitWitness:
     @classmethod
     def blank(cls, described: dict[str, Any], network: Any = None) -> "LogitWitness":
         """A witness of shapes only, to be refilled with saved leaves."""
-        if network is None and described["network"] is None:
-            raise ValueError("the classifier is a network of your own: load it with network=...")
-        network = rebuild(described["network"]) if network is None else as_network(network)
+        network = restored(described["network"], network)
         features = tuple(described["features"])
         x = jnp.zeros((1, *features))
         params = jax.eval_shape(network.init, jax.random.key(0), x)

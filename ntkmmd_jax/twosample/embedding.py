@@ -25,7 +25,7 @@ from jax.scipy.special import gammaincc
 
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel, score_null
 from ntkmmd_jax.kernels import gaussian_kernel, median_distance
-from ntkmmd_jax.measure import as_points, interleaved, split, split_sizes
+from ntkmmd_jax.measure import interleaved, points_like, split, split_sizes
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.twosample.contract import TwoSampleTest, analytic_result, permutation_result
 from ntkmmd_jax.twosample.result import TwoSampleResult
@@ -62,11 +62,7 @@ class EmbeddingWitness:
 
     def __call__(self, points: Any) -> jax.Array:
         """The differences at points of shape (n, ...): large where p exceeds q. Shape (n,)."""
-        points = as_points(points, "the points")
-        if points.shape[1:] != self.features:
-            raise ValueError(
-                f"the witness was made of points of shape {self.features}; got {points.shape[1:]}"
-            )
+        points = points_like(points, self.features)
         flat = points.reshape(len(points), -1)
         return in_blocks(lambda x: self.embedding(x) @ self.coefficients, flat)
 

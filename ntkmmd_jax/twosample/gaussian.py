@@ -17,7 +17,7 @@ from jax.scipy.special import ndtr, ndtri
 from ntkmmd_jax import calibration
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel
 from ntkmmd_jax.kernels import gaussian_kernel, gaussian_profile, median_bandwidth
-from ntkmmd_jax.measure import as_points, random_orders, signed_measure
+from ntkmmd_jax.measure import points_like, random_orders, signed_measure
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.twosample.contract import TwoSampleTest, permutation_result
 from ntkmmd_jax.twosample.result import TwoSampleResult
@@ -39,12 +39,7 @@ class KernelWitness:
 
     def __call__(self, points: Any) -> jax.Array:
         """The witness at points of shape (m, ...): large where p exceeds q. Shape (m,)."""
-        points = as_points(points, "the points")
-        if points.shape[1:] != self.points.shape[1:]:
-            raise ValueError(
-                f"the witness was made of points of shape {self.points.shape}; got {points.shape}"
-            )
-        return _witness_values(self, points)
+        return _witness_values(self, points_like(points, self.points.shape[1:]))
 
     def describe(self) -> dict[str, Any]:
         """What a file says of the witness beside its leaves; `blank` is the way back."""

@@ -16,7 +16,7 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel
-from ntkmmd_jax.measure import as_points, as_samples, check_finite, signed_measure
+from ntkmmd_jax.measure import as_samples, check_finite, points_like, signed_measure
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.statistics import mmd2
 from ntkmmd_jax.twosample.contract import TwoSampleTest, analytic_result, permutation_result
@@ -38,12 +38,7 @@ class LinearWitness:
 
     def __call__(self, points: Any) -> jax.Array:
         """The score at points of shape (n, ...): positive where p is the likelier. Shape (n,)."""
-        points = as_points(points, "the points")
-        if points.shape[1:] != self.centre.shape:
-            raise ValueError(
-                f"the witness was made of points of shape {self.centre.shape}; "
-                f"got {points.shape[1:]}"
-            )
+        points = points_like(points, self.centre.shape)
         return (points - self.centre).reshape(len(points), -1) @ self.direction.reshape(-1)
 
     def describe(self) -> dict[str, Any]:
