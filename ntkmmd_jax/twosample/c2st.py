@@ -3,7 +3,7 @@
     L(θ, b) = ½ Σ_i |w_i| log(1 + exp(−sgn(w_i) g(z_i))),   g(x) = f(x; θ) + b,
 
 the logistic loss on the training half p̂ − q̂, in which both classes weigh ½. On the test half,
-C2ST-L (Cheng & Cloninger 2019): the mean gap Σ w'_i g(z'_i) of the logit g = f + b, test half.
+C2ST-L (Cheng & Cloninger 2019): the mean gap Σ w'_i g(z'_i) of the logit.
 C2ST-S (Lopez-Paz & Oquab 2017): the test accuracy, here balanced,
 
     A = ½ (share of x with g > 0) + ½ (share of y with g ≤ 0) = ½ + ½ Σ w'_i 1[g(z'_i) > 0],
