@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 import ntkmmd_jax as ntk
+from ntkmmd_jax.power_table import wilson
 
 RHO = (0.0, 0.04, 0.08, 0.12, 0.16)
 PUBLISHED = (0.058, 0.130, 0.430, 0.824, 0.960)
@@ -21,12 +22,6 @@ TESTS = {
     "ntk": ntk.NTKMMD(shared_pool=True),
     "ntk-full": ntk.NTKMMD(calibration="full", shared_pool=True),
 }
-
-
-def wilson(rejections, n, z=1.96):
-    p, centre = rejections / n, (rejections + z**2 / 2) / (n + z**2)
-    half = z / (n + z**2) * np.sqrt(n * p * (1 - p) + z**2 / 4)
-    return centre - half, centre + half
 
 
 def rejections(n_x, n_y, n_runs):

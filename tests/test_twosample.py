@@ -9,7 +9,6 @@ import pytest
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax.twosample.contract import _run, as_key
-from tests.conftest import rejection_rate  # noqa: F401  (the helper lives there for other files)
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(60, 4)), RNG.normal(size=(45, 4)) + 0.8
