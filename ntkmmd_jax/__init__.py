@@ -12,6 +12,7 @@ True
 
 from ntkmmd_jax import calibration, datasets, statistics, streaming
 from ntkmmd_jax.comparison import Comparison, compare
+from ntkmmd_jax.cores import use_cores
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
 from ntkmmd_jax.networks import Network, convnet, freeze, from_flax, mlp
@@ -77,4 +78,5 @@ __all__ = [
     "trajectory",
     "two_layer_ntk",
     "two_sample_test",
+    "use_cores",
 ]

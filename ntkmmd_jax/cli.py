@@ -92,19 +92,15 @@ def sweep(
     process_id: Annotated[int | None, typer.Option(help="Which of them this is")] = None,
 ) -> None:
     """Estimate the power of tests over a grid: table as csv and json, plot as png."""
-    import os
-
     import jax
+
+    import ntkmmd_jax as ntk
+    from ntkmmd_jax import plotting
 
     if distributed:
         jax.distributed.initialize(coordinator, processes, process_id)
-    elif devices or os.cpu_count():
-        # A core is a device: one-thread programs side by side beat one program on all threads.
-        cores = devices or os.cpu_count()
-        jax.config.update("jax_num_cpu_devices", cores)
-        os.environ.setdefault("NPROC", str(4 * cores))  # threads for their LAPACK calls
-    import ntkmmd_jax as ntk
-    from ntkmmd_jax import plotting
+    else:
+        ntk.use_cores(devices)
 
     samplers = [name for name in ntk.datasets.SAMPLERS if name == family]
     if not samplers:

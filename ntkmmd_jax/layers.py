@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen
 
+from ntkmmd_jax.normals import normal
+
 Activation = str | Callable[[jax.Array], jax.Array]
 INITIALIZATIONS = ("paper", "he", "lecun", "ntk")
 
@@ -18,11 +20,28 @@ def activation_fn(activation: Activation) -> Callable[[jax.Array], jax.Array]:
     """The function of a name in `jax.nn` (softplus, relu, …), `erf` or `sin`; or a callable."""
     if callable(activation):
         return activation
-    extra = {"erf": jax.scipy.special.erf, "sin": jnp.sin}
+    extra = {"erf": jax.scipy.special.erf, "sin": jnp.sin, "softplus": softplus}
     function = extra.get(activation) or getattr(jax.nn, str(activation), None)
     if not callable(function):
         raise ValueError(f"unknown activation {activation!r}; use a name in jax.nn or a callable")
     return function
+
+
+@jax.custom_jvp
+def softplus(u: jax.Array) -> jax.Array:
+    """log(1 + exp(u)), with the logistic function for its derivative; JAX's costs three times that.
+
+    Training and the exact witness need only the derivative.
+    """
+    return jax.nn.softplus(u)
+
+
+softplus.defjvps(lambda tangent, _, u: jax.nn.sigmoid(u) * tangent)
+
+
+def normal_init(std: float) -> Callable[[jax.Array, tuple[int, ...]], jax.Array]:
+    """An initializer of weights ~ N(0, s²)."""
+    return lambda key, shape: std * normal(key, shape)
 
 
 class Layer(linen.Module):
@@ -50,7 +69,7 @@ class Layer(linen.Module):
             "he": ((1.0 if self.position == "readout" else 2.0) / fan_in) ** 0.5,
             "ntk": 1.0,
         }[self.initialization]
-        kernel = self.param("kernel", linen.initializers.normal(std), shape)
+        kernel = self.param("kernel", normal_init(std), shape)
         bias = self.param("bias", linen.initializers.zeros, (self.features,))
         if window:
             dims = ("NHWC", "HWIO", "NHWC")
@@ -70,7 +89,7 @@ class Readout(linen.Module):
         """Map (n, m) to (n,)."""
         m = h.shape[-1]
         std, scale = (1.0, m**-0.5) if self.initialization == "ntk" else (m**-0.5, 1.0)
-        return scale * (h @ self.param("kernel", linen.initializers.normal(std), (m,)))
+        return scale * (h @ self.param("kernel", normal_init(std), (m,)))
 
 
 class MLP(linen.Module):

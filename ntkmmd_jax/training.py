@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from ntkmmd_jax import two_layer
 from ntkmmd_jax.measure import SignedMeasure, as_points
 from ntkmmd_jax.networks import Network, Params
 from ntkmmd_jax.pytree import record, static
@@ -91,7 +92,22 @@ def trained_witness(
         measure: Training points and weights.
         sgd: How to train.
     """
+    plain = sgd.optimizer is None and sgd.momentum == 0
+    if plain and two_layer.applies(network):
+        return _two_layer_witness(key, network, params, measure, sgd)
     return trajectory(key, network, params, measure, sgd)[-1]
+
+
+@jax.jit(static_argnames="network")
+def _two_layer_witness(
+    key: jax.Array, network: Network, params: Params, measure: SignedMeasure, sgd: SGD
+) -> Witness:
+    """The last witness of `trajectory`, several steps at a time."""
+    batches = sgd.batches(key, measure.weights)
+    moved = two_layer.displacement(network, params, measure, batches, sgd.learning_rate)
+    t = sgd.elapsed(len(batches.weights), len(measure.weights))
+    v = jax.tree.map(lambda leaf: leaf / t, moved)
+    return Witness(params, v, t, network=network, features=measure.points.shape[1:])
 
 
 @record

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax import two_layer
 from ntkmmd_jax.measure import SignedMeasure, points_like
 from ntkmmd_jax.networks import Network, Params, merged, restored
 from ntkmmd_jax.pytree import record, static
@@ -85,13 +86,17 @@ def gauss_legendre(nodes: int) -> list[tuple[float, float]]:
 @jax.jit
 def _scores(witness: Witness, points: jax.Array) -> jax.Array:
     """∫_0^1 ∂_v f(x; θ0 + s t v) ds by Gauss–Legendre: unlike in the quotient, nothing cancels."""
-    f, theta = witness.network.trainable(witness.params)
+    network, params, v = witness.network, witness.params, witness.velocity
+    times = [(s * witness.time, mass) for s, mass in gauss_legendre(witness.nodes)]
+    if two_layer.applies(network):
+        return in_blocks(lambda x: two_layer.scores(network, params, v, times, x), points)
+    f, theta = network.trainable(params)
 
     def score(x: jax.Array) -> jax.Array:
         total = jnp.zeros(x.shape[0], x.dtype)
-        for s, mass in gauss_legendre(witness.nodes):
-            at = displaced(theta, witness.velocity, s * witness.time)
-            total += mass * jax.jvp(lambda at: f(at, x), (at,), (witness.velocity,))[1]
+        for time, mass in times:
+            at = displaced(theta, v, time)
+            total += mass * jax.jvp(lambda at: f(at, x), (at,), (v,))[1]
         return total
 
     return in_blocks(score, points)

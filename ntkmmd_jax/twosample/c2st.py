@@ -89,6 +89,7 @@ class C2ST(TwoSampleTest):
     train_fraction: float | tuple[float, float] = static(default=0.5)
     calibration: str = static(default="test")  # labels of the test half are permuted
     n_permutations: int = static(default=400)
+    shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
     level: Any = 0.05
 
     def __post_init__(self) -> None:
@@ -130,7 +131,9 @@ class C2ST(TwoSampleTest):
         train, test = split(k_split, x, y, self.train_fraction)
         params = self.network.init(k_init, x[:1])
         witness = self.classify(k_train, params, signed_measure(*train))
-        relabelling = relabel(k_null, len(test[0]), len(test[1]), self.n_permutations)
+        relabelling = relabel(
+            k_null, *map(len, test), self.n_permutations, shared=self.shared_pool
+        )
         null = self.null(relabelling, witness(jnp.concatenate(test)))
         about = {"method": self.method, "n_x": len(x), "n_y": len(y)}
         return permutation_result(relabelling, null, self.level, witness=witness, **about)

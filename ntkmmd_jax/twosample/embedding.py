@@ -26,10 +26,22 @@ from jax.scipy.special import gammaincc
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel, score_null
 from ntkmmd_jax.kernels import gaussian_kernel, median_distance
 from ntkmmd_jax.measure import interleaved, points_like, split, split_sizes
+from ntkmmd_jax.normals import normal
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.twosample.contract import TwoSampleTest, analytic_result, permutation_result
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import in_blocks, savable
+
+
+def _normalized(rate: Any) -> optax.GradientTransformation:
+    """Steps of length rate/√k along the gradient."""
+    return optax.chain(
+        optax.normalize_by_update_norm(),
+        optax.scale_by_schedule(lambda k: -rate / jnp.sqrt(k + 1.0)),
+    )
+
+
+_OPTIMIZERS = {"adam": optax.adam, "normalized": _normalized}
 
 
 @record
@@ -88,17 +100,23 @@ class EmbeddingTest(TwoSampleTest):
     Calibration "asymptotic" is the χ² law, for test halves of some hundred points and more.
     "permutation" is exact at any size: for Σ it takes the covariance of all test points about one
     mean, plus γI, which knows no labels, so that λ under every labelling is one matrix product.
+
+    Optimizer "normalized" is that of Jitkrittum et al.: a step of length rate/√k along the gradient
+    at step k. With their rates (1 for ME, 0.1 for SCF) SCF hardly leaves its random frequencies;
+    Adam goes much further, and SCF's power on mixture 1 is several times that of the literature.
     """
 
     uses_lapack = True
 
     n_locations: int = static(default=5)  # J, locations or frequencies
-    steps: int = static(default=200)  # of gradient ascent, by Adam
+    steps: int = static(default=200)  # of gradient ascent
+    optimizer: str = static(default="adam")  # or "normalized"
     learning_rate: Any = 0.05  # of u_j, in units of their first spread, and of log σ
     regularization: Any = 1e-5  # γ
     train_fraction: float | tuple[float, float] = static(default=0.5)
     calibration: str = static(default="asymptotic")  # or "permutation"
     n_permutations: int = static(default=400)  # of calibration "permutation"
+    shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
     level: Any = 0.05
 
     def __post_init__(self) -> None:
@@ -106,6 +124,10 @@ class EmbeddingTest(TwoSampleTest):
             raise ValueError(
                 f"calibration {self.calibration!r} does not apply to {type(self).__name__}; "
                 "use one of ('asymptotic', 'permutation')"
+            )
+        if self.optimizer not in _OPTIMIZERS:
+            raise ValueError(
+                f"unknown optimizer {self.optimizer!r}; use one of {tuple(_OPTIMIZERS)}"
             )
         check_level(self.level, None if self.calibration == "asymptotic" else self.n_permutations)
         for name, least in (("n_locations", 1), ("steps", 0)):
@@ -138,7 +160,9 @@ class EmbeddingTest(TwoSampleTest):
             statistic, v = embedding_statistic(f_x, f_y, self.regularization)
             law = chi2_law(statistic, self.level, k)
             return analytic_result(statistic, *law, self.level, witness=witness(v), **about)
-        relabelling = relabel(k_null, len(f_x), len(f_y), self.n_permutations)
+        relabelling = relabel(
+            k_null, len(f_x), len(f_y), self.n_permutations, shared=self.shared_pool
+        )
         null, v = embedding_null(relabelling, f_x, f_y, self.regularization)
         return permutation_result(relabelling, null, self.level, witness=witness(v), **about)
 
@@ -165,7 +189,7 @@ class EmbeddingTest(TwoSampleTest):
             updates, state = optimizer.update(jax.grad(loss)(by), state)
             return (optax.apply_updates(by, updates), state), None
 
-        optimizer = optax.adam(self.learning_rate)
+        optimizer = _OPTIMIZERS[self.optimizer](self.learning_rate)
         zero = (jnp.zeros_like(start), jnp.zeros_like(sigma))
         carry, _ = jax.lax.scan(ascent_step, (zero, optimizer.init(zero)), length=self.steps)
         return moved(carry[0])
@@ -180,7 +204,7 @@ class MeanEmbedding(EmbeddingTest):
     def start(self, key: jax.Array, points: jax.Array) -> tuple[jax.Array, float]:
         """The first u_j, with some noise lest tied points stay together, and their spread."""
         scale = (2 * points.shape[1]) ** -0.5  # σ is the distance of two points
-        return points + 0.1 * scale * jax.random.normal(key, points.shape), scale
+        return points + 0.1 * scale * normal(key, points.shape), scale
 
 
 @record
@@ -191,7 +215,7 @@ class SmoothCF(EmbeddingTest):
 
     def start(self, key: jax.Array, points: jax.Array) -> tuple[jax.Array, float]:
         """The first u_j, and their spread."""
-        return jax.random.normal(key, points.shape), 1.0
+        return normal(key, points.shape), 1.0
 
 
 def _covariance(features: jax.Array) -> jax.Array:
