@@ -100,7 +100,8 @@ def sweep(
     if distributed:
         jax.distributed.initialize(coordinator, processes, process_id)
     else:
-        ntk.use_cores(devices)
+        tests = map(ntk.make_test, test or ["net"])
+        ntk.use_cores(devices, lapack=any(made.uses_lapack for made in tests))
 
     samplers = [name for name in ntk.datasets.SAMPLERS if name == family]
     if not samplers:

@@ -48,7 +48,8 @@ def power_sweep(
     Args:
         key: A JAX key or an int seed.
         tests: Names to tests (or method names); or a sequence of method names.
-        sampler: `sampler(key, n_x, n_y, **point) -> (x, y)`, pure JAX.
+        sampler: `sampler(key, n_x, n_y, **point) -> (x, y)`, pure JAX. Pass one and the same object
+            to every call: a new lambda or partial is a new program, compiled anew.
         grid: Parameter names to values; all combinations are run. A name goes to the sampler if
             it takes it; `n`, `n_x`, `n_y` are sizes; else it is an option of the tests that have
             it, or of their `mlp` (widths, activation, …). Floats are traced and never recompile.
@@ -210,7 +211,8 @@ def _check_threads(mesh: Mesh, tests: dict[str, TwoSampleTest]) -> None:
     if mesh.local_devices[0].platform == "cpu" and lapack and local > 1 and threads < 2 * local:
         raise ValueError(
             f"{lapack} call LAPACK, which can hang on {local} CPU devices with {threads} threads: "
-            f"set the environment variable NPROC={4 * local} before Python starts, or devices=1"
+            f"set the environment variable NPROC={4 * local} before Python starts (or call "
+            "use_cores(lapack=True) before the first use of JAX), or take devices=1"
         )
 
 

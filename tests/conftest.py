@@ -1,5 +1,6 @@
 """Shared data of the tests, and the band in which a Monte Carlo rate must lie."""
 
+import dataclasses
 import os
 
 # Most of the tests' time is compilation: this halves it. It must be set before jax is imported.
@@ -8,6 +9,7 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_opti
 import jax
 import numpy as np
 import pytest
+import scipy.stats
 
 from ntkmmd_jax import datasets
 
@@ -42,3 +44,18 @@ def rejection_rate(test, sampler, n_x, n_y, *, n_runs, seed=0, batch=25, **point
 def binomial_band(rate, n_runs, sigmas=4.0):
     """How far a rate over n_runs may stray by chance: 4 standard errors, about 1 in 16,000."""
     return sigmas * np.sqrt(rate * (1 - rate) / n_runs)
+
+
+def null_samples(law, n_runs, n):
+    """Independent points, to be cut into x and y, shape (n_runs, n, 2)."""
+    u = np.random.default_rng(7).uniform(size=(n_runs, n, 2))
+    if law == "discrete":  # four points, all tied
+        return (u < 0.4).astype(np.float32)
+    if law == "heavy":  # Student t with 2 degrees of freedom, by its quantiles: no variance
+        return ((2 * u - 1) / np.sqrt(2 * u * (1 - u))).astype(np.float32)
+    return scipy.stats.norm.ppf(u).astype(np.float32)
+
+
+@jax.jit
+def replicas(test, keys, x, y):
+    return jax.vmap(lambda *one: dataclasses.replace(test(*one), witness=None))(keys, x, y)

@@ -16,7 +16,7 @@ from ntkmmd_jax.networks import Network, mlp
 from ntkmmd_jax.twosample.c2st import C2ST, LogitWitness
 from ntkmmd_jax.twosample.contract import _run, permutation_result
 from ntkmmd_jax.twosample.result import TwoSampleResult
-from tests.conftest import binomial_band, rejection_rate
+from tests.conftest import binomial_band, null_samples, rejection_rate, replicas
 
 SMALL = mlp((8,), activation="relu", initialization="he", train_readout=True)
 SCORES = ("accuracy", "logit")
@@ -110,21 +110,6 @@ def test_an_epoch_of_batches_sees_every_point_once():
         # On the way θ moves by up to 43 steps, and with it the slope: a relative error that small.
         expected = -rate * 43 / batch_size * float(slope)
         assert float(witness.bias) == pytest.approx(expected, rel=10 * 43 * rate)
-
-
-def null_samples(law, n_runs, n):
-    """Independent points, to be cut into x and y, shape (n_runs, n, 2)."""
-    u = np.random.default_rng(7).uniform(size=(n_runs, n, 2))
-    if law == "discrete":  # four points, all tied
-        return (u < 0.4).astype(np.float32)
-    if law == "heavy":  # Student t with 2 degrees of freedom, by its quantiles: no variance
-        return ((2 * u - 1) / np.sqrt(2 * u * (1 - u))).astype(np.float32)
-    return scipy.stats.norm.ppf(u).astype(np.float32)
-
-
-@jax.jit
-def replicas(test, keys, x, y):
-    return jax.vmap(lambda *one: dataclasses.replace(test(*one), witness=None))(keys, x, y)
 
 
 @pytest.mark.parametrize(("score", "n_x", "n_y"), [("accuracy", 30, 30), ("logit", 40, 21)])

@@ -22,8 +22,7 @@ from ntkmmd_jax.twosample.embedding import (
     embedding_statistic,
 )
 from ntkmmd_jax.twosample.result import TwoSampleResult
-from tests.conftest import binomial_band, rejection_rate
-from tests.test_c2st import null_samples, replicas
+from tests.conftest import binomial_band, null_samples, rejection_rate, replicas
 
 CLASSES = {"me": MeanEmbedding, "scf": SmoothCF}
 # Nearly all time goes into compiling: few programs, shared by many tests.
@@ -246,3 +245,19 @@ def test_power_on_the_mixture(name):
         for steps in (0, 200)
     )
     assert start < 0.05 + binomial_band(0.05, 60) and end > 0.35  # published: ME 30 %, SCF 6 %
+
+
+def test_normalized_ascent_takes_steps_of_known_length():
+    """As Jitkrittum et al. do: step k has length rate/√k, so after one the places moved by it."""
+    x, y = shifted()
+    key = jax.random.key(2)
+    for steps, least, most in ((1, 0.3, 0.3), (4, 0.0, 0.3 * sum(k**-0.5 for k in range(1, 5)))):
+        moved = [
+            SmoothCF(optimizer="normalized", learning_rate=0.3, steps=n).optimise(key, x, y)
+            for n in (0, steps)
+        ]
+        by = np.asarray(moved[1].anchors - moved[0].anchors)
+        log = np.log(moved[1].bandwidth / moved[0].bandwidth)
+        assert least * 0.999 <= np.sqrt(np.sum(by**2) + log**2) <= most * 1.001
+    with pytest.raises(ValueError, match="unknown optimizer 'sgd'"):
+        SmoothCF(optimizer="sgd")

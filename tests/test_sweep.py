@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from ntkmmd_jax import sweep as sweep_module
 from ntkmmd_jax.grid import cells_of
 from ntkmmd_jax.power_table import PowerTable, wilson
 from ntkmmd_jax.sweep import power_sweep
+from tests.conftest import binomial_band
 
 NETWORK = ntk.mlp(8)
 TESTS = {
@@ -71,6 +73,53 @@ def test_one_compile_for_a_grid_of_floats():
     grid = {"rho": [0.0, 0.04, 0.08, 0.12, 0.16], "level": [0.05, 0.1]}
     power_sweep(1, {"ntk": TESTS["ntk"]}, SAMPLER, grid, n=8, n_runs=20, progress=False)
     assert sweep_module._rejections._cache_size() == before + 1
+
+
+def test_every_method_keeps_its_level_under_a_sweep():
+    small = {"network": NETWORK, "n_permutations": 99}
+    tests = {name: ntk.make_test(name) for name in ntk.methods()}
+    for name, test in tests.items():
+        fields = {field.name for field in dataclasses.fields(test)}
+        options = {key: value for key, value in small.items() if key in fields}
+        if name in ("me", "scf"):
+            options |= {"calibration": "permutation", "steps": 3, "n_locations": 2}
+        if name.startswith("c2st"):
+            options |= {"epochs": 1, "batch_size": 8}
+        tests[name] = dataclasses.replace(test, **options)
+    n_runs = 1000
+    options = {"n": (30, 24), "n_runs": n_runs, "devices": 1, "progress": False}
+    table = power_sweep(5, tests, SAMPLER, {"rho": [0.0], "dim": 3}, batch_size=100, **options)
+    assert len(table.rows) == len(ntk.methods())
+    for row in table.rows:
+        off = row.power - 0.05
+        assert off < binomial_band(0.05, n_runs), row
+        assert off > -binomial_band(0.05, n_runs) or row.test == "c2st-s", row  # it has ties
+
+
+def test_memory_is_bounded_by_the_batch():
+    """The program's temporaries are those of one batch, whatever the number of rounds."""
+    (cell,) = cells_of({"ntk": TESTS["ntk"]}, SAMPLER, {"rho": [0.1], "dim": [4]}, (24, 18))
+    mesh = jax.sharding.Mesh(np.asarray(jax.local_devices()[:1]), ("replicas",))
+
+    def temporaries(rounds, size):
+        lowered = sweep_module._rejections.lower(
+            list(cell.tests.values()),
+            cell.traced,
+            jax.random.key(0),
+            0,
+            1,
+            sampler=SAMPLER,
+            fixed=cell.fixed,
+            sizes=cell.sizes,
+            mesh=mesh,
+            rounds=rounds,
+            size=size,
+        )
+        return lowered.compile().memory_analysis().temp_size_in_bytes
+
+    few, many, large = temporaries(4, 8), temporaries(64, 8), temporaries(4, 64)
+    assert many < few + 8192  # replica numbers and counts
+    assert large > 2 * few
 
 
 def test_static_parameters_and_sizes():

@@ -131,9 +131,7 @@ class C2ST(TwoSampleTest):
         train, test = split(k_split, x, y, self.train_fraction)
         params = self.network.init(k_init, x[:1])
         witness = self.classify(k_train, params, signed_measure(*train))
-        relabelling = relabel(
-            k_null, *map(len, test), self.n_permutations, shared=self.shared_pool
-        )
+        relabelling = relabel(k_null, *map(len, test), self.n_permutations, shared=self.shared_pool)
         null = self.null(relabelling, witness(jnp.concatenate(test)))
         about = {"method": self.method, "n_x": len(x), "n_y": len(y)}
         return permutation_result(relabelling, null, self.level, witness=witness, **about)
