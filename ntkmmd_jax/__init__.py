@@ -10,7 +10,7 @@ True
 (4,)
 """
 
-from ntkmmd_jax import calibration, datasets, statistics, streaming
+from ntkmmd_jax import calibration, datasets, statistics, streaming, theory
 from ntkmmd_jax.comparison import Comparison, compare
 from ntkmmd_jax.cores import use_cores
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
@@ -35,6 +35,7 @@ from ntkmmd_jax.twosample import (
     streamed_test,
     two_sample_test,
 )
+from ntkmmd_jax.twosample.pilot import PilotNull, pilot_null
 from ntkmmd_jax.witness import Witness, exact_witness
 
 __version__ = "0.1.0"
@@ -50,6 +51,7 @@ __all__ = [
     "MeanEmbedding",
     "NetMMD",
     "Network",
+    "PilotNull",
     "PowerTable",
     "SignedMeasure",
     "SmoothCF",
@@ -69,11 +71,13 @@ __all__ = [
     "make_test",
     "methods",
     "mlp",
+    "pilot_null",
     "power_sweep",
     "signed_measure",
     "statistics",
     "streamed_test",
     "streaming",
+    "theory",
     "trained_witness",
     "trajectory",
     "two_layer_ntk",

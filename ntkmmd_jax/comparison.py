@@ -17,12 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.measure import SignedMeasure, as_samples, check_finite, signed_measure
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
+from ntkmmd_jax.orders import fitted_order, training_times
 from ntkmmd_jax.pytree import record
 from ntkmmd_jax.statistics import mean_gap
 from ntkmmd_jax.training import SGD, trained_witness
-from ntkmmd_jax.twosample.contract import as_key
 from ntkmmd_jax.witness import Witness, displaced, exact_witness, gauss_legendre, inner
 
 
@@ -81,11 +82,9 @@ def compare(
     x, y = as_samples(x, y)
     check_finite(x, "x")
     check_finite(y, "y")
-    times = np.atleast_1d(np.asarray(times, float))
-    if times.ndim != 1 or not len(times) or not (np.isfinite(times) & (times > 0)).all():
-        raise ValueError(f"times must be positive and finite, one or more; got {times}")
+    times = training_times(times)
     network = mlp() if network is None else as_network(network)
-    return _compare(as_key(key), x, y, jnp.asarray(times, x.dtype), network, batch_size)
+    return _compare(as_key(key), x, y, times, network, batch_size)
 
 
 @jax.jit(static_argnums=(4, 5))
@@ -153,17 +152,3 @@ def _along(function: Callable, direction: Params, s: float) -> Any:
     """The derivative of a function at s·direction, along direction."""
     at = jax.tree.map(lambda leaf: s * leaf, direction)
     return jax.jvp(function, (at,), (direction,))[1]
-
-
-def fitted_order(times: jax.Array, errors: jax.Array) -> jax.Array:
-    """The least-squares slope of log error against log t; NaN for fewer than two distinct times.
-
-    An error of exactly 0 (relu, before any unit has crossed its kink) has no logarithm and is left
-    out.
-    """
-    kept = errors > 0
-    count = jnp.sum(kept)
-    log_t = jnp.where(kept, jnp.log(times), 0)
-    log_t = jnp.where(kept, log_t - log_t.sum() / count, 0)
-    log_error = jnp.log(jnp.where(kept, errors, 1))
-    return jnp.vdot(log_t, log_error) / jnp.vdot(log_t, log_t)

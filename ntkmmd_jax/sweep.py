@@ -21,10 +21,11 @@ from jax.sharding import Mesh, PartitionSpec
 
 from ntkmmd_jax.checkpoint import Checkpoint
 from ntkmmd_jax.grid import Cell, Sampler, cells_of
+from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.networks import Network
 from ntkmmd_jax.power_table import PowerRow, PowerTable
 from ntkmmd_jax.progress import replica_bar
-from ntkmmd_jax.twosample import TwoSampleTest, as_key, make_test
+from ntkmmd_jax.twosample import TwoSampleTest, make_test
 
 _CACHE = 6e6  # bytes of replicas that a CPU core works on at once
 _ROUND = 64  # batches per dispatch: the host hears back, and records, this often

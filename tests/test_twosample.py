@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 import ntkmmd_jax as ntk
-from ntkmmd_jax.twosample.contract import _run, as_key
+from ntkmmd_jax.keys import as_key
+from ntkmmd_jax.twosample.contract import _run
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(60, 4)), RNG.normal(size=(45, 4)) + 0.8

@@ -4,9 +4,10 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
+from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.measure import as_samples, check_finite
 from ntkmmd_jax.twosample.c2st import C2ST
-from ntkmmd_jax.twosample.contract import TwoSampleTest, as_key
+from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
 from ntkmmd_jax.twosample.gaussian import GaussianMMD, LinearTimeMMD
 from ntkmmd_jax.twosample.hotelling import Hotelling

@@ -8,10 +8,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ntkmmd_jax import calibration
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
+from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.measure import as_samples
 from ntkmmd_jax.twosample.result import TwoSampleResult
 
@@ -40,18 +40,6 @@ class TwoSampleTest:
 @jax.jit
 def _run(test: TwoSampleTest, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
     return test.run(key, x, y)
-
-
-def as_key(key: Any) -> jax.Array:
-    """A typed JAX key from an int seed, a typed key, or an old-style uint32 key."""
-    if isinstance(key, int | np.integer) and not isinstance(key, bool):
-        return jax.random.key(key)
-    if isinstance(key, jax.Array):
-        if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0:
-            return key
-        if key.dtype == jnp.uint32 and key.shape == (2,):
-            return jax.random.wrap_key_data(key)
-    raise TypeError(f"key must be an int seed or one JAX key; got {key!r}")
 
 
 def permutation_result(
@@ -94,4 +82,7 @@ def analytic_result(
     """The result of a test whose null law is a formula: its null sample is empty."""
     dtype = statistic.dtype
     level = jnp.asarray(level, dtype)
+    # Within a rounding error of the threshold, the p-value decides.
+    below = jnp.minimum(threshold, jnp.nextafter(statistic, jnp.full_like(statistic, -jnp.inf)))
+    threshold = jnp.where(pvalue <= level, below, jnp.fmax(threshold, statistic))
     return TwoSampleResult(statistic, pvalue, threshold, jnp.zeros(0, dtype), level, **rest)

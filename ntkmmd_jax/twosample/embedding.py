@@ -265,7 +265,4 @@ def chi2_law(statistic: jax.Array, level: Any, k: int) -> tuple[jax.Array, jax.A
     # No quantile is beyond 2k − 3 log(level): the tail bound of Laurent & Massart 2000.
     ends = (jnp.zeros_like(level), 2 * k - 3 * jnp.log(level))
     threshold = jax.lax.fori_loop(0, limits.bits + 16, halve, ends)[0]
-    pvalue = tail(statistic)
-    # Within a rounding error of the threshold, the p-value decides.
-    below = jnp.minimum(threshold, jnp.nextafter(statistic, jnp.zeros_like(statistic)))
-    return pvalue, jnp.where(pvalue <= level, below, jnp.fmax(threshold, statistic))
+    return tail(statistic), threshold

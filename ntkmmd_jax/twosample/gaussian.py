@@ -12,13 +12,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtr, ndtri
 
 from ntkmmd_jax import calibration
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel
 from ntkmmd_jax.kernels import gaussian_kernel, gaussian_profile, median_bandwidth
 from ntkmmd_jax.measure import points_like, random_orders, signed_measure
 from ntkmmd_jax.pytree import record, static
+from ntkmmd_jax.twosample.analytic import asymptotic_result, normal_law
 from ntkmmd_jax.twosample.contract import TwoSampleTest, permutation_result
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import in_blocks, savable
@@ -95,13 +95,24 @@ class GaussianMMD(_GaussianTest):
 
     unbiased: bool = static(default=False)
     bandwidth: Any = "median"  # or σ; or a tuple: the mean of kernels at multiples of the median
+    calibration: str = static(default="full")  # or "asymptotic": the weighted χ² law, n³
     n_permutations: int = static(default=400)
     shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
     level: Any = 0.05
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.calibration not in ("full", "asymptotic"):
+            raise ValueError(
+                f"calibration {self.calibration!r} does not apply to GaussianMMD; "
+                "use one of ('full', 'asymptotic')"
+            )
         check_level(self.level, self.n_permutations)
+
+    @property
+    def uses_lapack(self) -> bool:
+        """The asymptotic law takes eigenvalues."""
+        return self.calibration == "asymptotic"
 
     @property
     def method(self) -> str:
@@ -115,9 +126,12 @@ class GaussianMMD(_GaussianTest):
         # The arrangement is uniform under H0, so its first places are a sample without labels.
         placed = measure.points[relabelling.order]
         bandwidths = self.bandwidths(placed[:MEDIAN_POINTS])
-        null = tiled_null(relabelling, placed, bandwidths, unbiased=self.unbiased)
         witness = KernelWitness(measure.points, measure.weights, bandwidths)
         about = {"witness": witness, "method": self.method, "n_x": n_x, "n_y": n_y}
+        if self.calibration == "asymptotic":
+            kernel = gaussian_kernel(measure.points, measure.points, bandwidths)
+            return asymptotic_result(kernel, n_x, self.level, unbiased=self.unbiased, **about)
+        null = tiled_null(relabelling, placed, bandwidths, unbiased=self.unbiased)
         return permutation_result(relabelling, null, self.level, **about)
 
 
@@ -221,11 +235,7 @@ class LinearTimeMMD(_GaussianTest):
         h = k(x1, x2) + k(y1, y2) - k(x1, y2) - k(x2, y1)
         statistic, null = h.mean(), jnp.zeros(0, h.dtype)
         if self.calibration == "normal":
-            error = h.std(ddof=1) / math.sqrt(m)
-            # If all h are 0, nothing speaks against H0; and no p-value is 0.
-            pvalue = jnp.where((error == 0) & (statistic == 0), 1, ndtr(-statistic / error))
-            pvalue = jnp.maximum(pvalue, jnp.finfo(h.dtype).tiny)
-            threshold = -ndtri(jnp.asarray(self.level, h.dtype)) * error
+            pvalue, threshold = normal_law(statistic, h.std(ddof=1) / math.sqrt(m), self.level)
         else:
             words = jax.random.bits(k_flip, (self.n_permutations, math.ceil(m / 32)))
             null = jax.lax.map(lambda row: flipped_mean(row, h), words)

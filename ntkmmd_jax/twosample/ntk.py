@@ -3,19 +3,20 @@
     T̂_a,net = Σ_i w'_i ĝ(z'_i),   ĝ trained (`NetMMD`) or exact (`NTKMMD`) on the training half w.
 
 Calibration "test" permutes the labels of the test half only, so nothing is retrained; "full"
-permutes those of both halves. `train_fraction=None` is the symmetric statistic T̂_net or T̂_NTK,
-without a split, for which only "full" is valid.
+permutes those of both halves; "normal" studentises the held-out scores. `train_fraction=None` is
+the symmetric statistic T̂_net or T̂_NTK, without a split, calibrated by "full", by a `PilotNull`,
+or, if exact, by its "asymptotic" law. "theory" takes the threshold of the paper's theorems.
 """
 
 import dataclasses
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from ntkmmd_jax import calibration
+from ntkmmd_jax import calibration, theory
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel
 from ntkmmd_jax.kernels import empirical_ntk
 from ntkmmd_jax.measure import SignedMeasure, interleaved, signed_measure, split, split_sizes
@@ -23,7 +24,9 @@ from ntkmmd_jax.networks import Network, Params, as_network, mlp
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.statistics import mean_gap
 from ntkmmd_jax.training import SGD, trained_witness
+from ntkmmd_jax.twosample.analytic import asymptotic_result, normal_result, theory_result
 from ntkmmd_jax.twosample.contract import TwoSampleTest, permutation_result, score_result
+from ntkmmd_jax.twosample.pilot import PilotNull
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import Witness, exact_witness
 
@@ -34,43 +37,66 @@ _RETRAIN = 16  # networks that a full bootstrap retrains at once
 class WitnessTest(TwoSampleTest):
     """What the trained and the exact test share; they differ in the witness and the full null."""
 
+    with_split: ClassVar[tuple[str, ...]] = ("test", "full", "normal")
+    without_split: ClassVar[tuple[str, ...]] = ("full", "pilot")
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "network", as_network(self.network))
         check_level(self.level, self.n_permutations)
-        allowed = ("full",) if self.train_fraction is None else ("test", "full")
+        if isinstance(self.calibration, PilotNull):
+            object.__setattr__(self, "pilot", self.calibration)
+            object.__setattr__(self, "calibration", "pilot")
+        allowed = self.without_split if self.train_fraction is None else self.with_split
         if self.calibration is not None and self.calibration not in allowed:
             where = "without a split" if self.train_fraction is None else "with a split"
             raise ValueError(
                 f"calibration {self.calibration!r} does not apply to {type(self).__name__} "
                 f"{where}; use one of {allowed}"
             )
+        if (self.calibration == "pilot") != (self.pilot is not None):
+            raise ValueError("calibration by pilot data takes a PilotNull: calibration=pilot")
         if self.train_fraction is not None:
             split_sizes(2, 2, self.train_fraction)
 
     def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
         """Split, find the witness on the training half, calibrate on the test half."""
         k_split, k_init, k_train, k_null = jax.random.split(key, 4)
-        params = self.network.init(k_init, x[:1])
+        params = self.network.init(k_init, x[:1]) if self.pilot is None else self.pilot.params
         if self.train_fraction is None:
             train = test = (x, y)
         else:
             train, test = split(k_split, x, y, self.train_fraction)
         about = {"method": self.method, "n_x": len(x), "n_y": len(y)}
-        if self.calibration == "full" or self.train_fraction is None:
+        default = "full" if self.train_fraction is None else "test"
+        calibrated = self.calibration or default
+        if calibrated == "full":
             witness, relabelling, null = self.full(k_train, k_null, params, train, test)
             return permutation_result(relabelling, null, self.level, witness=witness, **about)
         witness = self.find_witness(k_train, params, train)
-        scores = witness(jnp.concatenate(test))
-        return score_result(
-            k_null,
-            scores,
-            self.level,
-            of_x=len(test[0]),
-            n_permutations=self.n_permutations,
-            shared_pool=self.shared_pool,
-            witness=witness,
-            **about,
-        )
+        about |= {"witness": witness}
+        if calibrated == "asymptotic":
+            kernel = empirical_ntk(self.network, params, jnp.concatenate(test))
+            options = {"unbiased": self.unbiased, **about}
+            return asymptotic_result(kernel, len(x), self.level, **options)
+        scores, of_x = witness(jnp.concatenate(test)), len(test[0])
+        if calibrated == "normal":
+            return normal_result(scores, of_x, self.level, **about)
+        if calibrated == "theory":
+            kernel = theory.ntk(self.network, params)
+            theorem = theory.SYMMETRIC if self.train_fraction is None else theory.FULL
+            cn = min(map(len, train + test)) - (self.train_fraction is None)
+            given = (theorem, kernel, scores, (x, y), test, cn, self.level)
+            return theory_result(*given, **about)
+        if calibrated == "pilot":
+            self.pilot.check(x, y)
+            statistic = mean_gap(scores, signed_measure(x, y).weights)
+            null = self.pilot.null
+            law = (calibration.pvalue(statistic, null), calibration.threshold(null, self.level))
+            return TwoSampleResult(
+                statistic, *law, null, jnp.asarray(self.level, statistic.dtype), **about
+            )
+        options = {"n_permutations": self.n_permutations, "shared_pool": self.shared_pool}
+        return score_result(k_null, scores, self.level, of_x=of_x, **options, **about)
 
     def relabel_both(self, key: jax.Array, train: Sample, test: Sample) -> tuple[Relabelling, ...]:
         """Relabel the test and the training points together; the same ones without a split."""
@@ -87,13 +113,22 @@ class WitnessTest(TwoSampleTest):
 class NTKMMD(WitnessTest):
     """The exact test: the witness of the MMD with the NTK at θ0, in linear time, no training."""
 
+    with_split: ClassVar[tuple[str, ...]] = ("test", "full", "normal", "theory")
+    without_split: ClassVar[tuple[str, ...]] = ("full", "asymptotic", "theory", "pilot")
+
     network: Network = static(default_factory=mlp)
     train_fraction: float | tuple[float, float] | None = static(default=0.5)
-    calibration: str | None = static(default=None)  # "test", or "full" without a split
+    calibration: str | PilotNull | None = static(default=None)  # "test"; "full" without a split
     unbiased: bool = static(default=False)  # of the symmetric statistic
     n_permutations: int = static(default=400)
     shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
     level: Any = 0.05
+    pilot: PilotNull | None = None  # set by calibration=pilot
+
+    @property
+    def uses_lapack(self) -> bool:
+        """The asymptotic law takes eigenvalues."""
+        return self.calibration == "asymptotic"
 
     @property
     def method(self) -> str:
@@ -135,10 +170,11 @@ class NetMMD(WitnessTest):
     optimizer: optax.GradientTransformation | None = static(default=None)  # instead of plain SGD
     shuffle: bool = static(default=True)
     train_fraction: float | tuple[float, float] | None = static(default=0.5)
-    calibration: str | None = static(default=None)  # "test"; "full" retrains, vmapped
+    calibration: str | PilotNull | None = static(default=None)  # "test"; "full" retrains
     n_permutations: int = static(default=400)
     shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
     level: Any = 0.05
+    pilot: PilotNull | None = None  # set by calibration=pilot
 
     def __post_init__(self) -> None:
         super().__post_init__()

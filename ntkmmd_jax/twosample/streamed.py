@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax.calibration import check_level
+from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.measure import as_points, check_finite
 from ntkmmd_jax.progress import track
-from ntkmmd_jax.twosample.contract import as_key, score_result
+from ntkmmd_jax.twosample.contract import score_result
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import Witness
 

@@ -1,0 +1,19 @@
+"""What may stand for a JAX key."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def as_key(key: Any) -> jax.Array:
+    """A typed JAX key from an int seed, a typed key, or an old-style uint32 key."""
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        return jax.random.key(key)
+    if isinstance(key, jax.Array):
+        if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0:
+            return key
+        if key.dtype == jnp.uint32 and key.shape == (2,):
+            return jax.random.wrap_key_data(key)
+    raise TypeError(f"key must be an int seed or one JAX key; got {key!r}")

@@ -1,0 +1,214 @@
+"""How far the kernel moves while the network trains: the lemma, measured and bounded.
+
+Lemma: if f is C² and |∇f| ≤ L_f, then for t < r/(2 L_f), θ(t) stays within r of θ0, and
+sup |K_t − K_0| ≤ C t with C = 4 sup |D²f| (sup |∇f|)²; hence |T_net(t) − T_NTK| ≤ 2 C t.
+Discrete time, plain SGD: |θ_k − θ0| ≤ 2 L_f α k/n for samples of equal size.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax.keys import as_key
+from ntkmmd_jax.measure import as_points, as_samples, check_finite, signed_measure
+from ntkmmd_jax.networks import Params, as_network, mlp
+from ntkmmd_jax.orders import fitted_order, training_times
+from ntkmmd_jax.pytree import record
+from ntkmmd_jax.training import SGD, trained_witness, trajectory
+from ntkmmd_jax.witness import displaced, gauss_legendre, inner
+
+
+@record
+class KernelDrift:
+    """sup |K_t − K_0| over pairs of points, for several training times."""
+
+    times: jax.Array  # (k,)
+    drift: jax.Array  # (k,)
+    scale: jax.Array  # sup |K_0| over the same points
+    order: jax.Array  # slope of log drift against log t; 1 in theory
+
+    def __repr__(self) -> str:
+        rows = zip(self.times.tolist(), (self.drift / self.scale).tolist(), strict=True)
+        lines = [f"{'t':>8}  sup |K_t - K_0| / sup |K_0|", *(f"{t:8.0e}  {d:.2e}" for t, d in rows)]
+        return "\n".join([*lines, f"fitted order: {float(self.order):.2f}"])
+
+
+def kernel_drift(
+    key: Any,
+    x: Any,
+    y: Any,
+    *,
+    network: Any = None,
+    points: Any = None,
+    times: Any = (1.0, 1e-1, 1e-2, 1e-3),
+    batch_size: int | None = 1,
+) -> KernelDrift:
+    """Train for several times t and measure how far the kernel has moved, and with which order.
+
+    The gradients' change is an integral of Hessian-vector products, so nothing cancels at small t.
+
+    Args:
+        key: A JAX key or an int seed, for θ0 and the order of the samples.
+        x: Sample of p to train on.
+        y: Sample of q to train on.
+        network: By default the paper's.
+        points: Where to compare the kernels; by default the first 32 of x and of y.
+        times: Training times, the learning rates of one pass.
+        batch_size: Of the SGD; None for one full-batch step.
+    """
+    network = mlp() if network is None else as_network(network)
+    x, y = as_samples(x, y)
+    check_finite(x, "x")
+    check_finite(y, "y")
+    points = jnp.concatenate([x[:32], y[:32]]) if points is None else as_points(points)
+    times = training_times(times)
+    k_init, k_train = jax.random.split(as_key(key))
+    params, measure = network.init(k_init, x[:1]), signed_measure(x, y)
+    f, theta = network.trainable(params)
+
+    def gradient(at: Params, z: jax.Array) -> Params:
+        return jax.grad(lambda at: f(at, z[None])[0])(at)
+
+    def features(at: Params) -> jax.Array:
+        return _flat(jax.vmap(lambda z: gradient(at, z))(points))
+
+    def change(moved: Params) -> jax.Array:
+        """∇f(z; θ0 + moved) − ∇f(z; θ0) of every point."""
+
+        def of_point(z: jax.Array) -> Params:
+            total = jax.tree.map(jnp.zeros_like, theta)
+            for s, mass in gauss_legendre(3):
+                at = displaced(theta, moved, s)
+                total = displaced(
+                    total, jax.jvp(lambda at: gradient(at, z), (at,), (moved,))[1], mass
+                )
+            return total
+
+        return _flat(jax.vmap(of_point)(points))
+
+    @jax.jit
+    def sup_drift(time: jax.Array) -> jax.Array:
+        witness = trained_witness(k_train, network, params, measure, SGD(time, batch_size))
+        moved = jax.tree.map(lambda leaf: witness.time * leaf, witness.velocity)
+        first, by = features(theta), change(moved)
+        cross = by @ first.T
+        smooth = cross + cross.T + by @ by.T
+        last = features(displaced(theta, moved, 1.0))
+        direct = last @ last.T - first @ first.T
+        # A kink (relu) is not seen by derivatives: where the kernels themselves differ, they count.
+        rounding = 64 * jnp.finfo(by.dtype).eps * jnp.max(jnp.sum(first**2, axis=1))
+        return jnp.max(jnp.abs(jnp.where(jnp.abs(direct - smooth) <= rounding, smooth, direct)))
+
+    drift = jnp.stack([sup_drift(time) for time in times])
+    scale = jnp.max(jnp.sum(features(theta) ** 2, axis=1))
+    return KernelDrift(times, drift, scale, fitted_order(times, drift))
+
+
+@record
+class LemmaConstants:
+    """The lemma's constants, as large as they are at θ0 on the points given."""
+
+    gradient: jax.Array  # sup |∇f|, L_f
+    hessian: jax.Array  # sup of the operator norm |D²f|
+    constant: jax.Array  # C = 4 |D²f| |∇f|²
+    time: jax.Array  # r/(2 L_f): the bound C t is for shorter times
+
+
+def lemma_constants(
+    network: Any, params: Params, points: Any, *, radius: float = 1.0, iterations: int = 50
+) -> LemmaConstants:
+    """Estimate L_f, |D²f| and C at θ0, and the range of times of the lemma.
+
+    The suprema over a ball around θ0 are taken at its centre: for a ball of radius r they are
+    larger by O(r). |D²f| is found by power iteration with Hessian-vector products.
+
+    Args:
+        network: The network.
+        params: θ0.
+        points: The domain 𝒳, as points.
+        radius: r.
+        iterations: Of the power iteration.
+    """
+    network = as_network(network)
+    f, theta = network.trainable(params)
+
+    @jax.jit
+    def norms(z: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def gradient(at: Params) -> Params:
+            return jax.grad(lambda at: f(at, z[None])[0])(at)
+
+        def power_step(_: int, carry: tuple[Params, jax.Array]) -> tuple[Params, jax.Array]:
+            direction, _ = carry
+            image = jax.jvp(gradient, (theta,), (direction,))[1]
+            norm = jnp.sqrt(inner(image, image))
+            return jax.tree.map(lambda leaf: leaf / jnp.maximum(norm, 1e-30), image), norm
+
+        start = gradient(theta)
+        length = jnp.sqrt(inner(start, start))
+        noise = jax.random.key(0)  # a start that is orthogonal to no eigenvector
+        leaves, structure = jax.tree.flatten(start)
+        keys = jax.random.split(noise, len(leaves))
+        start = jax.tree.unflatten(
+            structure,
+            [jax.random.normal(k, leaf.shape) for k, leaf in zip(keys, leaves, strict=True)],
+        )
+        _, hessian = jax.lax.fori_loop(0, iterations, power_step, (start, jnp.zeros(())))
+        return length, hessian
+
+    lengths, hessians = jax.lax.map(norms, as_points(points))
+    gradient, hessian = lengths.max(), hessians.max()
+    return LemmaConstants(gradient, hessian, 4 * hessian * gradient**2, radius / (2 * gradient))
+
+
+@record
+class SGDDisplacement:
+    """|θ_k − θ0| along one pass of SGD, beside its bound."""
+
+    counts: np.ndarray  # (k,) samples visited
+    distance: jax.Array  # (k,) |θ_k − θ0|
+    bound: jax.Array  # (k,) L_f α Σ |w_i| over the samples visited: 2 L_f α k/n if n_X = n_Y
+
+
+def sgd_displacement(
+    key: Any,
+    x: Any,
+    y: Any,
+    *,
+    network: Any = None,
+    learning_rate: float = 0.1,
+    every: int = 1,
+) -> SGDDisplacement:
+    """Follow |θ_k − θ0| along one pass of batch-1 SGD, and its bound 2 L_f α k/n.
+
+    L_f is the largest gradient norm of the samples at θ0 and at the end of the pass.
+
+    Args:
+        key: A JAX key or an int seed.
+        x: Sample of p to train on.
+        y: Sample of q to train on.
+        network: By default the paper's.
+        learning_rate: α.
+        every: Samples between two records.
+    """
+    network = mlp() if network is None else as_network(network)
+    x, y = as_samples(x, y)
+    k_init, k_train = jax.random.split(as_key(key))
+    params, measure = network.init(k_init, x[:1]), signed_measure(x, y)
+    sgd = SGD(learning_rate)
+    path = trajectory(k_train, network, params, measure, sgd, every=every)
+    moved = jax.vmap(lambda v, t: t * jnp.sqrt(inner(v, v)))(path.velocity, path.time)
+    ends = (params, path[-1].params_at())
+    steepest = jnp.stack(
+        [lemma_constants(network, at, measure.points, iterations=1).gradient for at in ends]
+    ).max()
+    visited = jnp.cumsum(jnp.abs(sgd.batches(k_train, measure.weights).weights.ravel()))
+    counts = np.asarray(path.counts)
+    return SGDDisplacement(counts, moved, steepest * learning_rate * visited[counts - 1])
+
+
+def _flat(tree: Params) -> jax.Array:
+    """The leaves of a batch of parameter vectors side by side, shape (n, parameters)."""
+    leaves = jax.tree.leaves(tree)
+    return jnp.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)

@@ -1,0 +1,219 @@
+"""Calibration by pilot data: a pool of reference samples from p gives the null law beforehand.
+
+θ0 is drawn once. The symmetric statistic T_net or T_NTK between two disjoint blocks of the pool,
+retrained each time and vmapped, many times over, is its law under H0. What comes in later is
+compared with a block of the pool and never retrains the null. The level is exact up to the pool's
+size: all blocks come from one pool, so its own sampling error is shared by them.
+"""
+
+import dataclasses
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax import calibration
+from ntkmmd_jax.keys import as_key
+from ntkmmd_jax.measure import as_points, check_finite, points_like, signed_measure
+from ntkmmd_jax.networks import Params, restored
+from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static
+from ntkmmd_jax.statistics import mean_gap
+
+_AT_ONCE = 16  # pairs of blocks whose statistic is computed at once
+
+
+@record
+class PilotReport:
+    """What a pilot says of incoming samples; a batch of them has a leading axis."""
+
+    statistics: jax.Array  # (...)
+    pvalues: jax.Array  # (...)
+    threshold: jax.Array  # ()
+    level: jax.Array  # ()
+
+    @property
+    def reject(self) -> jax.Array:
+        """Which samples differ from the pool."""
+        return self.pvalues <= self.level
+
+
+@record
+class PilotNull:
+    """The null law of a symmetric statistic, precomputed from a pool; `pilot_null` makes it.
+
+    Use it as `pilot(key, samples)`, or as `NTKMMD(train_fraction=None, calibration=pilot)`.
+    """
+
+    test: Any  # NetMMD or NTKMMD: how the witness is found
+    params: Params  # θ0
+    pool: jax.Array  # (N, ...)
+    null: jax.Array  # (B,)
+    sizes: tuple[int, int] = static()  # of a block of reference, and of an incoming sample
+    contiguous: bool = static(default=False)
+
+    def check(self, x: jax.Array, y: jax.Array) -> None:
+        """Refuse samples of other sizes or features than the pilot's."""
+        found = (len(x), len(y))
+        if found != self.sizes:
+            raise ValueError(f"the pilot is for samples of sizes {self.sizes}; got {found}")
+        points_like(x, self.pool.shape[1:])
+
+    def statistic(self, key: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+        """T of two samples, with the pilot's θ0; the key is for the order of training."""
+        measure = signed_measure(x, y)
+        witness = self.test.find_witness(key, self.params, (x, y))
+        return mean_gap(witness(measure.points), measure.weights)
+
+    def __call__(self, key: Any, samples: Any, *, level: float = 0.05) -> PilotReport:
+        """Compare samples (n, ...), or many (k, n, ...) at once, with blocks of the pool.
+
+        Args:
+            key: A JAX key or an int seed, for the blocks and the order of training.
+            samples: Incoming samples of the pilot's size.
+            level: Probability of a false rejection.
+        """
+        samples = jnp.asarray(samples, self.pool.dtype)
+        shape = (self.sizes[1], *self.pool.shape[1:])
+        if samples.shape[-len(shape) :] != shape or samples.ndim not in (
+            len(shape),
+            len(shape) + 1,
+        ):
+            raise ValueError(
+                f"the pilot takes samples of shape {shape}, or many of them; got {samples.shape}"
+            )
+        if not isinstance(samples, jax.core.Tracer):
+            check_finite(samples.reshape(-1, *shape[1:]), "samples")
+        calibration.check_level(level)
+        return _report(self, as_key(key), samples, level, single=samples.ndim == len(shape))
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Save to one `.npz` file; `load` reads it back."""
+        fields = {f.name: getattr(self.test, f.name) for f in dataclasses.fields(self.test)}
+        plain = (int, float, str, bool, tuple, type(None))
+        options = {
+            name: value
+            for name, value in fields.items()
+            if isinstance(value, plain) and name != "pilot"
+        }
+        network = self.test.network
+        header = {
+            "kind": "PilotNull",
+            "class": type(self.test).__name__,
+            "options": options,
+            "network": network.recipe,
+            "sizes": self.sizes,
+            "contiguous": self.contiguous,
+        }
+        return save_leaves(path, (self.params, self.pool, self.null), **header)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, *, network: Any = None) -> "PilotNull":
+        """Read a saved pilot; `network` only if it is a function of your own."""
+        from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
+
+        leaves, header = load_leaves(path)
+        if header.get("kind") != "PilotNull":
+            raise ValueError(f"{path} does not hold a PilotNull but a {header.get('kind')}")
+        network = restored(header["network"], network)
+        made = {"NTKMMD": NTKMMD, "NetMMD": NetMMD}[header["class"]]
+        test = made(network=network, **header["options"])
+        pool, null = leaves[-2:]
+        like = jax.eval_shape(network.init, jax.random.key(0), jnp.zeros((1, *pool.shape[1:])))
+        params = refill(like, leaves[:-2], source=str(path))
+        sizes, contiguous = tuple(header["sizes"]), header["contiguous"]
+        return cls(
+            test, params, jnp.asarray(pool), jnp.asarray(null), sizes=sizes, contiguous=contiguous
+        )
+
+
+@jax.jit(static_argnames="single")
+def _report(
+    pilot: PilotNull, key: jax.Array, samples: jax.Array, level: Any, *, single: bool
+) -> PilotReport:
+    def one(inputs: tuple[jax.Array, jax.Array]) -> jax.Array:
+        key, sample = inputs
+        k_block, k_train = jax.random.split(key)
+        (reference,) = blocks(k_block, pilot.pool, pilot.sizes[:1], pilot.contiguous)
+        return pilot.statistic(k_train, reference, sample)
+
+    many = samples[None] if single else samples
+    statistics = jax.lax.map(one, (jax.random.split(key, len(many)), many), batch_size=_AT_ONCE)
+    pvalues = jax.vmap(partial(calibration.pvalue, null=pilot.null))(statistics)
+    if single:
+        statistics, pvalues = statistics[0], pvalues[0]
+    threshold = calibration.threshold(pilot.null, level)
+    return PilotReport(statistics, pvalues, threshold, jnp.asarray(level, statistics.dtype))
+
+
+def blocks(
+    key: jax.Array, pool: jax.Array, sizes: tuple[int, ...], contiguous: bool
+) -> list[jax.Array]:
+    """Disjoint blocks of the pool, of the sizes given: at random points, or runs of neighbours.
+
+    Runs keep the serial dependence of a series. Their order and the gaps between them are random.
+    """
+    n, needed = len(pool), sum(sizes)
+    if not contiguous:
+        picked = jnp.argsort(jax.random.bits(key, (n,)))[:needed]
+        return [pool[part] for part in jnp.split(picked, np.cumsum(sizes)[:-1])]
+    k_gaps, k_order = jax.random.split(key)
+    gaps = jnp.sort(jax.random.randint(k_gaps, (len(sizes),), 0, n - needed + 1))
+    order = jax.random.permutation(k_order, len(sizes))
+    lengths = jnp.asarray(sizes)[order]
+    starts = gaps + jnp.cumsum(lengths) - lengths
+    where = jnp.argsort(order)
+    return [
+        jax.lax.dynamic_slice_in_dim(pool, starts[where[i]], size) for i, size in enumerate(sizes)
+    ]
+
+
+def pilot_null(
+    key: Any,
+    pool: Any,
+    n: int | tuple[int, int],
+    *,
+    test: Any = None,
+    n_draws: int = 400,
+    contiguous: bool = False,
+) -> PilotNull:
+    """Precompute the null law of the symmetric T_NTK or T_net from a pool of samples from p.
+
+    Args:
+        key: A JAX key or an int seed, for θ0, the blocks and the orders of training.
+        pool: Reference samples, array-like (N, ...), N at least the size of two blocks.
+        n: Size of a block of reference and of an incoming sample, or a pair of both.
+        test: `NTKMMD(...)` or `NetMMD(...)`, for its network and training; by default the exact.
+        n_draws: Pairs of blocks, B.
+        contiguous: Whether blocks are runs of neighbours, for a series with serial dependence.
+    """
+    from ntkmmd_jax.twosample.ntk import NTKMMD, WitnessTest
+
+    test = NTKMMD(train_fraction=None) if test is None else test
+    if not isinstance(test, WitnessTest):
+        raise TypeError(f"a pilot is for NTKMMD or NetMMD; got {test!r}")
+    test = dataclasses.replace(test, train_fraction=None, calibration=None, pilot=None)
+    pool = as_points(pool, "the pool")
+    check_finite(pool, "the pool")
+    sizes = (n, n) if isinstance(n, int) else tuple(n)
+    if min(sizes) < 2 or sum(sizes) > len(pool):
+        raise ValueError(f"blocks of {sizes} do not fit twice into a pool of {len(pool)} points")
+    calibration.check_level(0.5, n_draws)
+    k_init, k_draws = jax.random.split(as_key(key))
+    params = test.network.init(k_init, pool[:1])
+    empty = PilotNull(test, params, pool, jnp.zeros(0), sizes=sizes, contiguous=contiguous)
+    return dataclasses.replace(empty, null=_draws(empty, jax.random.split(k_draws, n_draws)))
+
+
+@jax.jit
+def _draws(pilot: PilotNull, keys: jax.Array) -> jax.Array:
+    def draw(key: jax.Array) -> jax.Array:
+        k_blocks, k_train = jax.random.split(key)
+        return pilot.statistic(
+            k_train, *blocks(k_blocks, pilot.pool, pilot.sizes, pilot.contiguous)
+        )
+
+    return jax.lax.map(draw, keys, batch_size=_AT_ONCE)

@@ -1,0 +1,95 @@
+"""Calibrations by formula: their level, their agreement with permutations, and what applies."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+import ntkmmd_jax as ntk
+from tests.conftest import binomial_band, rejection_rate
+
+NETWORK = ntk.mlp(32)
+N_RUNS = 2000
+
+
+def normal(key, n_x, n_y):
+    z = jax.random.normal(key, (n_x + n_y, 2))
+    return z[:n_x], z[n_x:]
+
+
+TESTS = {
+    "normal, exact": ntk.NTKMMD(network=NETWORK, calibration="normal"),
+    "normal, trained": ntk.NetMMD(network=NETWORK, calibration="normal"),
+    "asymptotic": ntk.NTKMMD(network=NETWORK, train_fraction=None, calibration="asymptotic"),
+    "asymptotic, gaussian": ntk.GaussianMMD(calibration="asymptotic"),
+    "asymptotic, unbiased": ntk.GaussianMMD(calibration="asymptotic", unbiased=True),
+}
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_level(name):
+    """At 60 + 40 points the limits hold within the band and 1 % of the level."""
+    rate = rejection_rate(TESTS[name], normal, 60, 40, n_runs=N_RUNS, batch=100)
+    assert abs(rate - 0.05) < binomial_band(0.05, N_RUNS) + 0.01
+
+
+def test_normal_is_welchs():
+    x, y = ntk.datasets.covariance_shift(jax.random.key(0), 60, 40, rho=1.0, dim=3)
+    result = TESTS["normal, exact"](0, x, y)
+    k_split = jax.random.split(jax.random.key(0), 4)[0]
+    _, (x_test, y_test) = ntk.measure.split(k_split, x, y, 0.5)
+    g_x, g_y = (np.asarray(result.witness(z), np.float64) for z in (x_test, y_test))
+    welch = scipy.stats.ttest_ind(g_x, g_y, equal_var=False)
+    assert float(result.pvalue) == pytest.approx(scipy.stats.norm.sf(welch.statistic), rel=1e-3)
+    assert bool(result.statistic > result.threshold) == bool(result.reject)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TESTS)
+def test_thresholds_are_near_those_of_permutations_at_n_2000(name):
+    x, y = ntk.datasets.covariance_shift(jax.random.key(5), 2000, 2000, rho=0.0, dim=10)
+    test = TESTS[name]
+    permuted = dataclasses.replace(
+        test, calibration="full" if "asymptotic" in name else "test", n_permutations=2000
+    )
+    analytic, by_permutation = test(1, x, y), permuted(1, x, y)
+    assert float(analytic.statistic) == pytest.approx(float(by_permutation.statistic), rel=1e-3)
+    assert float(analytic.threshold) == pytest.approx(float(by_permutation.threshold), rel=0.1)
+    assert float(analytic.pvalue) == pytest.approx(float(by_permutation.pvalue), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ntk.NTKMMD(calibration="asymptotic"), "with a split; use one of .*'normal'"),
+        (lambda: ntk.NTKMMD(train_fraction=None, calibration="normal"), "without a split"),
+        (lambda: ntk.NetMMD(calibration="theory"), r"use one of \('test', 'full', 'normal'\)"),
+        (lambda: ntk.NTKMMD(train_fraction=None, calibration="pilot"), "takes a PilotNull"),
+        (lambda: ntk.GaussianMMD(calibration="normal"), r"use one of \('full', 'asymptotic'\)"),
+    ],
+)
+def test_what_does_not_apply_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_degenerate_data_do_not_reject():
+    x = jnp.ones((20, 2))
+    for name, test in TESTS.items():
+        if "unbiased" not in name:
+            result = test(0, x, x)
+            assert not result.reject and float(result.pvalue) > 0.05, name
+
+
+def test_the_two_full_bootstraps_agree_at_small_t():
+    """Retrained and exact nulls have one law: a two-sample Kolmogorov–Smirnov test."""
+    x, y = ntk.datasets.covariance_shift(jax.random.key(2), 30, 24, rho=1.0, dim=4)
+    options = {"network": NETWORK, "calibration": "full", "n_permutations": 400}
+    retrained = ntk.NetMMD(learning_rate=1e-3, **options)(0, x, y)
+    exact = ntk.NTKMMD(**options)(0, x, y)
+    assert scipy.stats.ks_2samp(retrained.null, exact.null).pvalue > 0.01
+    other = ntk.NTKMMD(**{**options, "network": ntk.mlp(32, activation="relu")})(0, 3 * x, y)
+    assert scipy.stats.ks_2samp(retrained.null, other.null).pvalue < 0.01  # it can tell
