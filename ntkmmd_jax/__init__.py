@@ -10,7 +10,7 @@ True
 (4,)
 """
 
-from ntkmmd_jax import calibration, datasets, statistics, streaming, theory
+from ntkmmd_jax import _xla, calibration, datasets, statistics, streaming, theory
 from ntkmmd_jax.comparison import Comparison, compare
 from ntkmmd_jax.cores import use_cores
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
@@ -39,6 +39,8 @@ from ntkmmd_jax.twosample.pilot import PilotNull, pilot_null
 from ntkmmd_jax.witness import Witness, exact_witness
 
 __version__ = "0.1.0"
+
+_xla.repair()  # before anything is compiled: importing compiles nothing
 
 __all__ = [
     "C2ST",

@@ -56,7 +56,7 @@ def test_thresholds_are_near_those_of_permutations_at_n_2000(name):
         test, calibration="full" if "asymptotic" in name else "test", n_permutations=2000
     )
     analytic, by_permutation = test(1, x, y), permuted(1, x, y)
-    assert float(analytic.statistic) == pytest.approx(float(by_permutation.statistic), rel=1e-3)
+    assert float(analytic.statistic) == pytest.approx(float(by_permutation.statistic), rel=1e-2)
     assert float(analytic.threshold) == pytest.approx(float(by_permutation.threshold), rel=0.1)
     assert float(analytic.pvalue) == pytest.approx(float(by_permutation.pvalue), abs=0.05)
 
