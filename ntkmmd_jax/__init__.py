@@ -17,6 +17,7 @@ from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
 from ntkmmd_jax.networks import Network, convnet, freeze, from_flax, mlp
 from ntkmmd_jax.power_table import PowerTable
+from ntkmmd_jax.side_by_side import SideBySide, side_by_side
 from ntkmmd_jax.sweep import power_sweep
 from ntkmmd_jax.training import SGD, Trajectory, trained_witness, trajectory
 from ntkmmd_jax.twosample import (
@@ -55,6 +56,7 @@ __all__ = [
     "Network",
     "PilotNull",
     "PowerTable",
+    "SideBySide",
     "SignedMeasure",
     "SmoothCF",
     "Trajectory",
@@ -75,6 +77,7 @@ __all__ = [
     "mlp",
     "pilot_null",
     "power_sweep",
+    "side_by_side",
     "signed_measure",
     "statistics",
     "streamed_test",

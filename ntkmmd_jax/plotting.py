@@ -9,6 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from ntkmmd_jax.comparison import Comparison
     from ntkmmd_jax.power_table import PowerRow, PowerTable
+    from ntkmmd_jax.side_by_side import SideBySide
     from ntkmmd_jax.twosample.result import TwoSampleResult
 
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
@@ -70,6 +71,47 @@ def report(result_: "TwoSampleResult", comparison_: "Comparison | None" = None) 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
     result(result_, ax=left)
     comparison(comparison_, ax=right)
+    return figure
+
+
+def side_by_side(found: "SideBySide") -> Any:
+    """Errors and drifts over training time, the two witnesses, and the nulls of three tests."""
+    figure, ((errors, drifts), (witnesses, nulls)) = plt.subplots(
+        2, 2, figsize=(10, 7), layout="constrained"
+    )
+    for (name, compared), marker, colour in zip(
+        found.comparisons.items(), itertools.cycle(MARKERS), itertools.cycle(COLOURS), strict=False
+    ):
+        drift = found.drifts[name]
+        for ax, values, order in (
+            (errors, compared.relative_error, compared.order),
+            (drifts, drift.drift / drift.scale, drift.order),
+        ):
+            label = f"{name}, order {float(order):.2f}"
+            ax.loglog(compared.times, values, marker + "-", color=colour, label=label)
+    errors.set_ylabel(r"$|T_\mathrm{net}(t) - T_\mathrm{NTK}| / |T_\mathrm{NTK}|$")
+    drifts.set_ylabel(r"$\sup |K_t - K_0| / \sup |K_0|$")
+    for ax in (errors, drifts):
+        ax.set_xlabel("training time t")
+    trained, exact = map(np.asarray, found.scores)
+    for name, part, colour in (
+        ("x", slice(None, found.n_x), BLUE),
+        ("y", slice(found.n_x, None), VERMILION),
+    ):
+        witnesses.plot(exact[part], trained[part], ".", ms=4, alpha=0.6, color=colour, label=name)
+    ends = [exact.min(), exact.max()]
+    witnesses.plot(ends, ends, "-", color=GREY, lw=1, zorder=0, label="equal")
+    witnesses.set_xlabel("exact witness")
+    witnesses.set_ylabel("trained witness")
+    for (name, test), colour in zip(found.results.items(), COLOURS, strict=False):
+        nulls.hist(np.asarray(test.null), bins=40, histtype="step", color=colour, label=name)
+        nulls.axvline(float(test.threshold), color=colour, ls="--", lw=1)
+        nulls.axvline(float(test.statistic), color=colour, lw=2)
+    nulls.set_xlabel("statistic (line), threshold (dashed) and null")
+    nulls.set_ylabel("permutations")
+    for ax in (errors, drifts, witnesses, nulls):
+        ax.legend(frameon=False, fontsize="small")
+        ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 
