@@ -88,7 +88,8 @@ def side_by_side(found: "SideBySide") -> Any:
             (drifts, drift.drift / drift.scale, drift.order),
         ):
             label = f"{name}, order {float(order):.2f}"
-            ax.loglog(compared.times, values, marker + "-", color=colour, label=label)
+            shown = np.where(np.asarray(values) > 0, values, np.nan)  # 0 has no logarithm
+            ax.loglog(compared.times, shown, marker + "-", color=colour, label=label)
     errors.set_ylabel(r"$|T_\mathrm{net}(t) - T_\mathrm{NTK}| / |T_\mathrm{NTK}|$")
     drifts.set_ylabel(r"$\sup |K_t - K_0| / \sup |K_0|$")
     for ax in (errors, drifts):
@@ -103,8 +104,14 @@ def side_by_side(found: "SideBySide") -> Any:
     witnesses.plot(ends, ends, "-", color=GREY, lw=1, zorder=0, label="equal")
     witnesses.set_xlabel("exact witness")
     witnesses.set_ylabel("trained witness")
-    for (name, test), colour in zip(found.results.items(), COLOURS, strict=False):
-        nulls.hist(np.asarray(test.null), bins=40, histtype="step", color=colour, label=name)
+    for (name, test), colour, width in zip(found.results.items(), COLOURS, (4, 1, 1), strict=False):
+        style = {
+            "histtype": "step",
+            "color": colour,
+            "lw": width,
+            "alpha": 1 if width == 1 else 0.4,
+        }
+        nulls.hist(np.asarray(test.null), bins=40, label=name, **style)
         nulls.axvline(float(test.threshold), color=colour, ls="--", lw=1)
         nulls.axvline(float(test.statistic), color=colour, lw=2)
     nulls.set_xlabel("statistic (line), threshold (dashed) and null")

@@ -261,3 +261,22 @@ def test_normalized_ascent_takes_steps_of_known_length():
         assert least * 0.999 <= np.sqrt(np.sum(by**2) + log**2) <= most * 1.001
     with pytest.raises(ValueError, match="unknown optimizer 'sgd'"):
         SmoothCF(optimizer="sgd")
+
+
+@pytest.mark.slow
+def test_orderings_of_table_1():
+    """Mixture 1, 4,000 training points in all: published ME ~.30, SCF ~.06 (see `EmbeddingTest`)."""
+    n_runs, options = 100, {"example": 1, "stratified": True}
+    rates = {
+        name: rejection_rate(
+            test, datasets.gaussian_mixture, 4000, 4000, n_runs=n_runs, batch=4, **options
+        )
+        for name, test in {
+            "me": MeanEmbedding(optimizer="normalized", learning_rate=1.0, steps=300),
+            "scf": SmoothCF(steps=0),
+            "scf, optimised": SmoothCF(),
+        }.items()
+    }
+    assert abs(rates["me"] - 0.30) < binomial_band(0.30, n_runs)
+    assert abs(rates["scf"] - 0.06) < binomial_band(0.06, n_runs)
+    assert rates["scf"] < rates["me"] < rates["scf, optimised"]
