@@ -265,7 +265,7 @@ def test_normalized_ascent_takes_steps_of_known_length():
 
 @pytest.mark.slow
 def test_orderings_of_table_1():
-    """Mixture 1, 4,000 training points in all: published ME ~.30, SCF ~.06 (see `EmbeddingTest`)."""
+    """Mixture 1, 4,000 training points: published ME ~.30, SCF ~.06 (see `EmbeddingTest`)."""
     n_runs, options = 100, {"example": 1, "stratified": True}
     rates = {
         name: rejection_rate(
