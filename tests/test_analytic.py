@@ -12,6 +12,8 @@ import ntkmmd_jax as ntk
 from tests.conftest import binomial_band, rejection_rate
 
 NETWORK = ntk.mlp(32)
+READOUT = ntk.mlp(8, activation="relu", initialization="he", train_readout=True)
+CLASSIFIER = {"network": READOUT, "epochs": 1, "batch_size": 16, "calibration": "normal"}
 N_RUNS = 2000
 
 
@@ -23,6 +25,8 @@ def normal(key, n_x, n_y):
 TESTS = {
     "normal, exact": ntk.NTKMMD(network=NETWORK, calibration="normal"),
     "normal, trained": ntk.NetMMD(network=NETWORK, calibration="normal"),
+    "normal, logit": ntk.C2ST(**CLASSIFIER),
+    "normal, accuracy": ntk.C2ST(score="accuracy", **CLASSIFIER),
     "asymptotic": ntk.NTKMMD(network=NETWORK, train_fraction=None, calibration="asymptotic"),
     "asymptotic, gaussian": ntk.GaussianMMD(calibration="asymptotic"),
     "asymptotic, unbiased": ntk.GaussianMMD(calibration="asymptotic", unbiased=True),

@@ -37,7 +37,7 @@ def halves(key, x, y):
 
 def test_the_accuracy_is_what_counting_gives():
     key = jax.random.key(1)
-    x, y = shifted()
+    x, y = shifted(shift=5.0)
     result = TESTS["accuracy"](key, x, y)
     _, (x_test, y_test) = halves(key, x, y)
     right_x = np.mean(np.asarray(result.witness(x_test)) > 0)

@@ -30,8 +30,9 @@ def normal_law(statistic: jax.Array, error: jax.Array, level: Any) -> tuple[jax.
 def normal_result(scores: jax.Array, of_x: int, level: Any, **rest: Any) -> TwoSampleResult:
     """The mean gap of held-out scores over its standard error (Welch), taken as normal.
 
-    Given the witness the scores are independent, so this is the central limit theorem: good from
-    some hundred held-out points, unless the scores have heavy tails.
+    Given the witness the scores are independent, so this is the central limit theorem. In d = 10
+    its level of 5 % is 6.7 % at n = 10 per sample (5 held out), and in the binomial band from
+    n = 20 on; scores with heavy tails need more.
     """
     x, y = scores[:of_x], scores[of_x:]
     if min(len(x), len(y)) < 2:
@@ -48,7 +49,9 @@ def asymptotic_result(
 ) -> TwoSampleResult:
     """The symmetric MMD² against its limit law, a weighted χ² sum, from the kernel matrix (n, n).
 
-    The weights are eigenvalues of the centred kernel: cubic time, quadratic memory.
+    The weights are eigenvalues of the centred kernel: cubic time, quadratic memory. Sampling noise
+    spreads them, so in higher dimension the test is conservative until n is large: in d = 10 its
+    level of 5 % is 1 % at n = 10 per sample and 3 % at n = 50; in d = 2 it is 5 % from n = 50.
     """
     n, kernel = len(kernel), centred(kernel)
     weights = asymptotic_weights(kernel, of_x, n - of_x)

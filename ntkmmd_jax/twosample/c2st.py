@@ -65,6 +65,11 @@ class LogitWitness:
         return cls(params, bias, network=network, features=features)
 
 
+def _positive(logits: jax.Array) -> jax.Array:
+    """1 where g > 0, else 0. A NaN is no label: it must reach the statistic, not count as y."""
+    return jnp.where(jnp.isnan(logits), jnp.nan, (logits > 0).astype(logits.dtype))
+
+
 @jax.jit
 def _logits(witness: LogitWitness, points: jax.Array) -> jax.Array:
     return in_blocks(lambda x: witness.network(witness.params, x) + witness.bias, points)
@@ -87,7 +92,7 @@ class C2ST(TwoSampleTest):
     batch_size: int | None = static(default=128)  # None: all training points at once
     epochs: int = static(default=10)
     train_fraction: float | tuple[float, float] = static(default=0.5)
-    calibration: str = static(default="test")  # labels of the test half are permuted
+    calibration: str = static(default="test")  # labels of the test half permuted; or "normal"
     n_permutations: int = static(default=400)
     shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
     level: Any = 0.05
@@ -97,8 +102,10 @@ class C2ST(TwoSampleTest):
         check_level(self.level, self.n_permutations)
         if self.score not in _NAMES:
             raise ValueError(f"unknown score {self.score!r}; use one of {tuple(_NAMES)}")
-        if self.calibration != "test":
-            raise ValueError(f"calibration {self.calibration!r} does not apply to C2ST; use 'test'")
+        if self.calibration not in ("test", "normal"):
+            raise ValueError(
+                f"calibration {self.calibration!r} does not apply to C2ST; use 'test' or 'normal'"
+            )
         if self.train_fraction is None:
             raise ValueError("C2ST scores points that it was not trained on: set train_fraction")
         split_sizes(2, 2, self.train_fraction)
@@ -140,9 +147,7 @@ class C2ST(TwoSampleTest):
         """The mean gap of the logits, or the balanced accuracy, under every labelling."""
         if self.score == "logit":
             return score_null(relabelling, logits)
-        # A NaN is no label: it must reach the statistic, not count as y.
-        positive = jnp.where(jnp.isnan(logits), jnp.nan, (logits > 0).astype(logits.dtype))
-        gap = score_null(relabelling, positive)
+        gap = score_null(relabelling, _positive(logits))
         rounding = 2 * jnp.finfo(logits.dtype).eps  # of ½ + …, a number up to 1
         return NullStatistics(0.5 + gap.values / 2, gap.tolerance / 2 + rounding)
 

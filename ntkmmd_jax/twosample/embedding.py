@@ -103,8 +103,8 @@ class EmbeddingTest(TwoSampleTest):
 
     Optimizer "normalized" is that of Jitkrittum et al.: a step of length rate/√k along the gradient
     at step k, with rate 1 for ME and 0.1 for SCF. Adam goes further, and gives SCF several times
-    the power that is reported for it on mixture 1. That one is the power of `steps=0`: as its source
-    reads, the reference implementation adds a J × J regulariser to the 2J × 2J covariance of SCF,
+    the power that is reported for it on mixture 1. The reported one is that of `steps=0`: as its
+    source reads, the reference implementation adds a J × J regulariser to SCF's 2J × 2J covariance,
     catches the error, and tests at the random frequencies it started from.
     """
 
