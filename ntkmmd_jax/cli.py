@@ -130,6 +130,37 @@ def sweep(
         print(f"\nwritten: {out}/power.csv, power.json, power.png")
 
 
+@app.command()
+def reproduce(
+    ids: Annotated[list[str] | None, typer.Argument(help="fig1, tabA1, …, or all")] = None,
+    runs: Annotated[int | None, typer.Option(help="Replicas; the default is the paper's")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for json, png and the report")] = Path(
+        "reproduction"
+    ),
+    devices: Annotated[int | None, typer.Option(help="Devices; on CPU, all cores")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with an interrupted run in --out")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
+    progress: Annotated[bool, typer.Option(help="Show progress bars")] = True,
+    listing: Annotated[bool, typer.Option("--list", help="List the experiments and stop")] = False,
+) -> None:
+    """Run figures and tables of the paper, ours beside the published."""
+    import ntkmmd_jax as ntk
+
+    ntk.use_cores(devices, lapack=True)  # Hotelling, ME and SCF are among the tests
+    from ntkmmd_jax import experiments
+
+    if listing:
+        for name, found in experiments.EXPERIMENTS.items():
+            time = f"{found.runs} runs, about {found.minutes:g} min on 2 cores"
+            paper = f" (paper: {found.paper_runs})" if found.paper_runs else ""
+            print(f"{name:8}{found.title} — {time}{paper}")
+        return
+    options = {"runs": runs, "out": out, "devices": devices, "resume": resume, "seed": seed}
+    for record in experiments.reproduce(ids or [], **options, progress=progress):
+        print(f"{record['id']}: {record['title']}, {record['seconds']:.0f} s")
+    print(f"written: {out}/report.md, report.html")
+
+
 def _parse_grid(text: str) -> tuple[str, list[Any]]:
     """`rho=0:0.16:5` is five values from 0 to 0.16; `dim=2,100` are two."""
     name, equals, values = text.partition("=")

@@ -22,6 +22,12 @@ def axes(ax: Any = None) -> Any:
     return plt.subplots(figsize=(5, 3.4), layout="constrained")[1] if ax is None else ax
 
 
+def panels(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple:
+    """A figure of several axes, in inches, and the array of its axes."""
+    size = (width, height)
+    return plt.subplots(rows, columns, figsize=size, layout="constrained", **options)
+
+
 def result(result: "TwoSampleResult", ax: Any = None) -> Any:
     """Null histogram, statistic and threshold of a test."""
     null = np.asarray(result.null)
@@ -68,7 +74,7 @@ def report(result_: "TwoSampleResult", comparison_: "Comparison | None" = None) 
     """A test and, if given, its comparison of trained with exact, side by side."""
     if comparison_ is None:
         return result(result_).figure
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
+    figure, (left, right) = panels(1, 2, 10, 3.4)
     result(result_, ax=left)
     comparison(comparison_, ax=right)
     return figure
@@ -76,9 +82,7 @@ def report(result_: "TwoSampleResult", comparison_: "Comparison | None" = None) 
 
 def side_by_side(found: "SideBySide") -> Any:
     """Errors and drifts over training time, the two witnesses, and the nulls of three tests."""
-    figure, ((errors, drifts), (witnesses, nulls)) = plt.subplots(
-        2, 2, figsize=(10, 7), layout="constrained"
-    )
+    figure, ((errors, drifts), (witnesses, nulls)) = panels(2, 2, 10, 7)
     for (name, compared), marker, colour in zip(
         found.comparisons.items(), itertools.cycle(MARKERS), itertools.cycle(COLOURS), strict=False
     ):

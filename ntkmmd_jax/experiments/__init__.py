@@ -1,0 +1,18 @@
+"""The paper's figures and tables, by identifier: `ntkmmd reproduce fig1`."""
+
+from ntkmmd_jax.experiments import architectures, fig1, fig2, figA1, mixtures
+from ntkmmd_jax.experiments.experiment import Context, Experiment, Number, Outcome
+from ntkmmd_jax.experiments.report import reproduce
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.identifier: experiment
+    for experiment in (
+        fig1.EXPERIMENT,
+        fig2.EXPERIMENT,
+        figA1.EXPERIMENT,
+        *mixtures.EXPERIMENTS,
+        *architectures.EXPERIMENTS,
+    )
+}
+
+__all__ = ["EXPERIMENTS", "Context", "Experiment", "Number", "Outcome", "reproduce"]

@@ -1,0 +1,73 @@
+"""Tables A1 and A2: networks and SGD settings, on the covariance shift with ρ = 0.12, d = 100."""
+
+import numpy as np
+
+from ntkmmd_jax import datasets, plotting
+from ntkmmd_jax.experiments.experiment import Context, Experiment, Number, Outcome, power_number
+from ntkmmd_jax.networks import mlp
+from ntkmmd_jax.twosample import NetMMD
+
+WIDTHS = (256, 512, 1024)
+NETWORKS = {  # activation, depth, and the published powers over WIDTHS
+    "2-layer softplus": ("softplus", 1, (82.0, 81.6, 82.0)),
+    "2-layer relu": ("relu", 1, (79.8, 84.4, 82.8)),
+    "3-layer relu": ("relu", 2, (85.8, 88.4, 91.0)),
+}
+TRAINING = {  # batch size, epochs, and the published power
+    "batch 1, 1 epoch": (1, 1, 84.2),
+    "batch 1, 10 epochs": (1, 10, 85.0),
+    "batch 20, 1 epoch": (20, 1, 82.8),
+    "batch 20, 10 epochs": (20, 10, 81.6),
+}
+
+
+def tab_a1(context: Context) -> Outcome:
+    """Activation, depth and width."""
+    numbers = []
+    for name, (activation, depth, published) in NETWORKS.items():
+        tests = {
+            f"{name}, m = {m}": NetMMD(network=mlp((m,) * depth, activation=activation))
+            for m in WIDTHS
+        }
+        numbers += _powers(context, name.replace(" ", "-"), tests, published)
+    return Outcome({"rho": 0.12, "d": 100, "n": 200}, numbers, _bars(numbers))
+
+
+def tab_a2(context: Context) -> Outcome:
+    """Batch size and epochs."""
+    tests = {
+        name: NetMMD(batch_size=size, epochs=epochs) for name, (size, epochs, _) in TRAINING.items()
+    }
+    published = tuple(value for _, _, value in TRAINING.values())
+    numbers = _powers(context, "sgd", tests, published)
+    return Outcome({"rho": 0.12, "d": 100, "n": 200, "m": 512}, numbers, _bars(numbers))
+
+
+def _powers(context: Context, name: str, tests: dict, published: tuple) -> list[Number]:
+    table = context.sweep(name, tests, datasets.covariance_shift, {"rho": [0.12]})
+    return [
+        power_number(row, row.test, value / 100)
+        for row, value in zip(table.rows, published, strict=True)
+    ]
+
+
+def _bars(numbers: list[Number]) -> object:
+    figure, ax = plotting.panels(1, 1, 6, 0.8 + 0.35 * len(numbers))
+    places = np.arange(len(numbers))[::-1]
+    ours = np.asarray([number.ours for number in numbers])
+    spread = [[n.ours - n.low for n in numbers], [n.high - n.ours for n in numbers]]
+    ax.errorbar(ours, places, xerr=spread, fmt="o", color=plotting.BLUE, capsize=3, label="ours")
+    published = [number.published for number in numbers]
+    ax.plot(published, places, "k*", mfc="none", ms=10, label="published")
+    ax.set_ylim(-0.7, len(numbers) - 0.3)
+    ax.set_yticks(places, [number.label for number in numbers])
+    ax.set_xlabel("power at ρ = 0.12, with 95 % interval")
+    ax.legend(frameon=False, fontsize="small")
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+EXPERIMENTS = (
+    Experiment("tabA1", "Activation, depth and width", 500, 500, 5, tab_a1),
+    Experiment("tabA2", "Batch size and epochs", 500, 500, 3, tab_a2),
+)

@@ -1,0 +1,123 @@
+"""What an experiment is, what comes out of it, and how it is written down."""
+
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ntkmmd_jax.grid import Sampler
+from ntkmmd_jax.power_table import PowerRow, PowerTable
+from ntkmmd_jax.pytree import replace_file
+from ntkmmd_jax.sweep import power_sweep
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """One number of ours, with its interval, beside the published one."""
+
+    label: str
+    ours: float
+    low: float | None = None
+    high: float | None = None
+    runs: int | None = None
+    published: float | None = None
+    published_runs: int | None = None
+
+    @property
+    def agreement(self) -> str:
+        """Whether the published rate lies in the joint 95 % Monte Carlo interval of both."""
+        if self.published is None or self.runs is None or self.published_runs is None:
+            return ""
+        n, m = self.runs, self.published_runs
+        pooled = (self.ours * n + self.published * m) / (n + m)
+        error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
+        return "agrees" if abs(self.ours - self.published) <= 1.96 * error + 5e-4 else "differs"
+
+
+def power_number(row: PowerRow, label: str, published: float | None, runs: int = 500) -> Number:
+    """A row of a power table beside a published power over so many runs."""
+    return Number(label, row.power, row.low, row.high, row.n_runs, published, runs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What an experiment found."""
+
+    settings: dict[str, Any]
+    numbers: list[Number]
+    figure: Any  # matplotlib's
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """How an experiment is run."""
+
+    identifier: str
+    n_runs: int
+    out: Path
+    seed: int = 0
+    devices: int | None = None
+    progress: bool = True
+
+    def sweep(
+        self, name: str, tests: Mapping[str, Any], sampler: Sampler, grid: dict, **options: Any
+    ) -> PowerTable:
+        """A power sweep with a checkpoint of its own, so that the experiment resumes."""
+        folder = self.out / "checkpoints"
+        folder.mkdir(parents=True, exist_ok=True)
+        options = {"n_runs": self.n_runs, "devices": self.devices, **options}
+        return power_sweep(
+            self.seed,
+            tests,
+            sampler,
+            grid,
+            checkpoint=folder / f"{self.identifier}-{name}.jsonl",
+            progress=self.progress,
+            **options,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """One figure or table of the paper."""
+
+    identifier: str
+    title: str
+    paper_runs: int | None  # Monte Carlo replicas in the paper
+    runs: int  # by default
+    minutes: float  # that takes on 2 cores
+    run: Callable[[Context], Outcome]
+
+    def __call__(self, context: Context) -> dict[str, Any]:
+        """Run it; write ID.json and ID.png into the context's folder; return the record."""
+        import importlib.metadata
+
+        from ntkmmd_jax import plotting
+
+        start = time.perf_counter()
+        outcome = self.run(context)
+        names = ("ntkmmd-jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy")
+        record = {
+            "id": self.identifier,
+            "title": self.title,
+            "settings": outcome.settings,
+            "runs": context.n_runs,
+            "paper_runs": self.paper_runs,
+            "seed": context.seed,
+            "seconds": round(time.perf_counter() - start, 1),
+            "numbers": [
+                {**dataclasses.asdict(number), "agreement": number.agreement}
+                for number in outcome.numbers
+            ],
+            "versions": {name: importlib.metadata.version(name) for name in names},
+        }
+        context.out.mkdir(parents=True, exist_ok=True)
+        plotting.save(outcome.figure, context.out / f"{self.identifier}.png")
+        text = json.dumps(record, indent=1, ensure_ascii=False)
+        replace_file(
+            context.out / f"{self.identifier}.json", lambda file: file.write(text.encode())
+        )
+        return record

@@ -1,0 +1,114 @@
+"""Run experiments one after the other, and report all that lie in a folder."""
+
+import base64
+import html
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ntkmmd_jax.experiments.experiment import Context
+from ntkmmd_jax.pytree import replace_file
+
+
+def reproduce(
+    identifiers: Sequence[str],
+    *,
+    runs: int | None = None,
+    out: Path | str = "reproduction",
+    devices: int | None = None,
+    resume: bool = False,
+    seed: int = 0,
+    progress: bool = True,
+) -> list[dict[str, Any]]:
+    """Run figures and tables of the paper, and write `ID.json`, `ID.png` and a report of all.
+
+    Args:
+        identifiers: Some of `EXPERIMENTS`, or "all".
+        runs: Monte Carlo replicas; fewer give wider intervals, never other settings.
+        out: The folder to write into.
+        devices: As for `power_sweep`.
+        resume: Whether to go on with what an interrupted run has left there.
+        seed: Of everything random.
+        progress: Whether to show progress bars.
+    """
+    from ntkmmd_jax.experiments import EXPERIMENTS
+
+    names = list(EXPERIMENTS) if "all" in identifiers else list(identifiers)
+    if unknown := [name for name in names if name not in EXPERIMENTS]:
+        raise ValueError(f"unknown {unknown}; the known ones are {', '.join(EXPERIMENTS)}, or all")
+    if not names:
+        raise ValueError(f"name what to reproduce: {', '.join(EXPERIMENTS)}, or all")
+    if runs is not None and runs < 1:
+        raise ValueError(f"runs must be at least 1; got {runs}")
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    records = []
+    for name in names:
+        if not resume:
+            for stale in (out / "checkpoints").glob(f"{name}-*.jsonl"):
+                stale.unlink()
+        experiment = EXPERIMENTS[name]
+        context = Context(name, runs or experiment.runs, out, seed, devices, progress)
+        records.append(experiment(context))
+        write_report(out)
+    return records
+
+
+def write_report(out: Path) -> None:
+    """`report.md` and `report.html` of every experiment whose record is in a folder."""
+    from ntkmmd_jax.experiments import EXPERIMENTS
+
+    found = [out / f"{name}.json" for name in EXPERIMENTS if (out / f"{name}.json").exists()]
+    records = [json.loads(path.read_text()) for path in found]
+    text = "\n".join(_markdown(record) for record in records)
+    replace_file(out / "report.md", lambda file: file.write(f"# Reproduction\n\n{text}".encode()))
+    page = "\n".join(_html(record, out) for record in records)
+    style = "body{font:15px sans-serif;max-width:70em;margin:2em auto}img{max-width:100%}"
+    style += "td,th{padding:.1em .8em;text-align:left}"
+    head = f"<!doctype html><meta charset=utf-8><title>Reproduction</title><style>{style}</style>"
+    replace_file(out / "report.html", lambda file: file.write((head + page).encode()))
+
+
+def _rows(record: dict[str, Any]) -> list[list[str]]:
+    rows = []
+    for number in record["numbers"]:
+        low, high, published = number["low"], number["high"], number["published"]
+        interval = "" if low is None else f"[{low:.3f}, {high:.3f}]"
+        shown = "" if published is None else f"{published:.3f}"
+        ours = f"{number['ours']:.3f}"
+        rows.append([number["label"], ours, interval, shown, number["agreement"]])
+    return rows
+
+
+def _summary(record: dict[str, Any]) -> str:
+    compared = [n["agreement"] for n in record["numbers"] if n["agreement"]]
+    verdict = f"{compared.count('agrees')} of {len(compared)} published numbers lie in the joint "
+    verdict += "95 % Monte Carlo interval; " if compared else ""
+    start = verdict if compared else ""
+    paper = f" (paper: {record['paper_runs']})" if record["paper_runs"] else ""
+    return f"{start}{record['runs']} runs{paper}, {record['seconds']:.0f} s, seed {record['seed']}."
+
+
+_HEAD = ["", "ours", "95 % interval", "published", "agreement"]
+
+
+def _markdown(record: dict[str, Any]) -> str:
+    lines = [f"## {record['id']}: {record['title']}", "", _summary(record), ""]
+    lines += [f"![{record['id']}]({record['id']}.png)", "", f"| {' | '.join(_HEAD)} |"]
+    lines += ["|" + "---|" * len(_HEAD)]
+    lines += [f"| {' | '.join(row)} |" for row in _rows(record)]
+    return "\n".join([*lines, ""])
+
+
+def _html(record: dict[str, Any], out: Path) -> str:
+    picture = base64.b64encode((out / f"{record['id']}.png").read_bytes()).decode()
+    cells = [
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in [_HEAD, *_rows(record)]
+    ]
+    return (
+        f"<h2>{record['id']}: {html.escape(record['title'])}</h2><p>{_summary(record)}</p>"
+        f'<img src="data:image/png;base64,{picture}" alt="{record["id"]}">'
+        f"<table>{''.join(cells)}</table>"
+    )
