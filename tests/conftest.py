@@ -6,6 +6,9 @@ import os
 # Most of the tests' time is compilation: this halves it. It must be set before jax is imported.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=1"
 
+# Batched LAPACK on small matrices: threads of its own would only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import jax
 import numpy as np
 import pytest
