@@ -25,8 +25,10 @@ def close(a, b, tolerance=2e-5):
         np.testing.assert_allclose(left, right, atol=tolerance * np.abs(right).max())
 
 
-@pytest.mark.parametrize("initialization", ["paper", "ntk"])
-@pytest.mark.parametrize("activation", ["softplus", "relu", jnp.tanh])
+@pytest.mark.parametrize(
+    ("initialization", "activation"),
+    [("paper", "softplus"), ("paper", "relu"), ("ntk", jnp.tanh)],
+)
 @pytest.mark.parametrize(("batch_size", "epochs"), [(1, 2), (5, 1), (40, 3), (None, 2)])
 def test_training_and_scores_are_those_of_the_general_path(
     initialization, activation, batch_size, epochs
