@@ -103,8 +103,7 @@ def sweep(
         tests = map(ntk.make_test, test or ["net"])
         ntk.use_cores(devices, lapack=any(made.uses_lapack for made in tests))
 
-    samplers = [name for name in ntk.datasets.SAMPLERS if name == family]
-    if not samplers:
+    if family not in ntk.datasets.SAMPLERS:
         known = ", ".join(ntk.datasets.SAMPLERS)
         raise ValueError(f"unknown family {family!r}; the known ones are {known}")
     checkpoint = out / "checkpoint.jsonl"

@@ -126,6 +126,17 @@ def side_by_side(found: "SideBySide") -> Any:
     return figure
 
 
+def powers(ax: Any, x: Any, rows: "list[PowerRow]", **style: Any) -> None:
+    """Powers over x, each with its interval."""
+    interval = [[row.power - row.low for row in rows], [row.high - row.power for row in rows]]
+    ax.errorbar(x, [row.power for row in rows], interval, capsize=2, **style)
+
+
+def published(ax: Any, x: Any, values: Any, label: str = "published") -> None:
+    """Published numbers, as open stars."""
+    ax.plot(x, values, "k*", mfc="none", ms=9, label=label, zorder=5)
+
+
 def power(table: "PowerTable", ax: Any = None) -> Any:
     """Power with its interval over the first grid parameter; a line per test and other point."""
     ax = axes(ax)
@@ -139,11 +150,8 @@ def power(table: "PowerTable", ax: Any = None) -> Any:
     for (label, rows), marker, colour in zip(
         lines.items(), itertools.cycle(MARKERS), itertools.cycle(COLOURS), strict=False
     ):
-        x, y = [row.point[across] for row in rows], [row.power for row in rows]
-        interval = [[row.power - row.low for row in rows], [row.high - row.power for row in rows]]
-        ax.errorbar(
-            x, y, interval, marker=marker, color=colour, label=label, capsize=2, lw=1.5, ms=5
-        )
+        x = [row.point[across] for row in rows]
+        powers(ax, x, rows, marker=marker, color=colour, label=label, lw=1.5, ms=5)
     ax.set_xlabel(across)
     ax.set_ylabel(f"power ({table.rows[0].n_runs} replicas)")
     ax.set_ylim(-0.02, 1.02)

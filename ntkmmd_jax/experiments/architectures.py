@@ -57,8 +57,7 @@ def _bars(numbers: list[Number]) -> object:
     ours = np.asarray([number.ours for number in numbers])
     spread = [[n.ours - n.low for n in numbers], [n.high - n.ours for n in numbers]]
     ax.errorbar(ours, places, xerr=spread, fmt="o", color=plotting.BLUE, capsize=3, label="ours")
-    published = [number.published for number in numbers]
-    ax.plot(published, places, "k*", mfc="none", ms=10, label="published")
+    plotting.published(ax, [number.published for number in numbers], places)
     ax.set_ylim(-0.7, len(numbers) - 0.3)
     ax.set_yticks(places, [number.label for number in numbers])
     ax.set_xlabel("power at ρ = 0.12, with 95 % interval")

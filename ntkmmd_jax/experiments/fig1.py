@@ -67,18 +67,13 @@ def run(context: Context) -> Outcome:
     plotting.power(mean, ax=axes[0])
     axes[0].set_xlabel("mean shift δ")
     plotting.power(covariance, ax=axes[1])
-    axes[1].plot(
-        RHO, list(PUBLISHED.values()), "k*", ms=9, mfc="none", label="net, published", zorder=5
-    )
+    plotting.published(axes[1], RHO, list(PUBLISHED.values()), "net, published")
     axes[1].legend(frameon=False, fontsize="small")
     axes[1].set_xlabel("covariance shift ρ")
     for rho, colour, marker in zip(RHO, plotting.COLOURS, plotting.MARKERS, strict=False):
         rows = [row for row in along.rows if row.point["rho"] == rho]
-        spread = [[row.power - row.low for row in rows], [row.high - row.power for row in rows]]
-        axes[2].errorbar(
-            COUNTS, [row.power for row in rows], spread, color=colour, marker=marker, ms=4,
-            capsize=2, label=f"ρ = {rho}",
-        )  # fmt: skip
+        style = {"color": colour, "marker": marker, "ms": 4, "label": f"ρ = {rho}"}
+        plotting.powers(axes[2], COUNTS, rows, **style)
     axes[2].set_xlabel("training samples visited")
     axes[2].set_ylabel("power")
     axes[2].legend(frameon=False, fontsize="small")

@@ -84,8 +84,7 @@ def _rows(record: dict[str, Any]) -> list[list[str]]:
 def _summary(record: dict[str, Any]) -> str:
     compared = [n["agreement"] for n in record["numbers"] if n["agreement"]]
     verdict = f"{compared.count('agrees')} of {len(compared)} published numbers lie in the joint "
-    verdict += "95 % Monte Carlo interval; " if compared else ""
-    start = verdict if compared else ""
+    start = f"{verdict}95 % Monte Carlo interval; " if compared else ""
     paper = f" (paper: {record['paper_runs']})" if record["paper_runs"] else ""
     return f"{start}{record['runs']} runs{paper}, {record['seconds']:.0f} s, seed {record['seed']}."
 

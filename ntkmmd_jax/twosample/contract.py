@@ -47,12 +47,18 @@ def permutation_result(
 ) -> TwoSampleResult:
     """The result of a permutation test, from its statistic under every labelling of the pool."""
     statistic = null.values[relabelling.observed]
-    sample = relabelling.null(null.values)
+    return null_result(statistic, relabelling.null(null.values), level, null.tolerance, **rest)
+
+
+def null_result(
+    statistic: jax.Array, null: jax.Array, level: Any, tolerance: Any = 0.0, **rest: Any
+) -> TwoSampleResult:
+    """The result of a test with a sample of its null law."""
     return TwoSampleResult(
         statistic,
-        calibration.pvalue(statistic, sample, null.tolerance),
-        calibration.threshold(sample, level, null.tolerance),
-        sample,
+        calibration.pvalue(statistic, null, tolerance),
+        calibration.threshold(null, level, tolerance),
+        null,
         jnp.asarray(level, statistic.dtype),
         **rest,
     )

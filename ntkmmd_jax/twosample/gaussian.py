@@ -13,13 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax import calibration
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel
 from ntkmmd_jax.kernels import gaussian_kernel, gaussian_profile, median_bandwidth
 from ntkmmd_jax.measure import points_like, random_orders, signed_measure
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.twosample.analytic import asymptotic_result, normal_law
-from ntkmmd_jax.twosample.contract import TwoSampleTest, permutation_result
+from ntkmmd_jax.twosample.contract import (
+    TwoSampleTest,
+    analytic_result,
+    null_result,
+    permutation_result,
+)
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import in_blocks, savable
 
@@ -233,18 +237,14 @@ class LinearTimeMMD(_GaussianTest):
 
         x1, x2, y1, y2 = x[::2], x[1::2], y[::2], y[1::2]
         h = k(x1, x2) + k(y1, y2) - k(x1, y2) - k(x2, y1)
-        statistic, null = h.mean(), jnp.zeros(0, h.dtype)
+        statistic, about = h.mean(), {"method": self.method, "n_x": n_x, "n_y": n_y}
         if self.calibration == "normal":
-            pvalue, threshold = normal_law(statistic, h.std(ddof=1) / math.sqrt(m), self.level)
-        else:
-            words = jax.random.bits(k_flip, (self.n_permutations, math.ceil(m / 32)))
-            null = jax.lax.map(lambda row: flipped_mean(row, h), words)
-            tolerance = 4 * jnp.finfo(h.dtype).eps * jnp.mean(jnp.abs(h))
-            pvalue = calibration.pvalue(statistic, null, tolerance)
-            threshold = calibration.threshold(null, self.level, tolerance)
-        level = jnp.asarray(self.level, h.dtype)
-        found = (statistic, pvalue, threshold, null, level)
-        return TwoSampleResult(*found, method=self.method, n_x=n_x, n_y=n_y)
+            law = normal_law(statistic, h.std(ddof=1) / math.sqrt(m), self.level)
+            return analytic_result(statistic, *law, self.level, **about)
+        words = jax.random.bits(k_flip, (self.n_permutations, math.ceil(m / 32)))
+        null = jax.lax.map(lambda row: flipped_mean(row, h), words)
+        tolerance = 4 * jnp.finfo(h.dtype).eps * jnp.mean(jnp.abs(h))
+        return null_result(statistic, null, self.level, tolerance, **about)
 
 
 def flipped_mean(words: jax.Array, h: jax.Array) -> jax.Array:

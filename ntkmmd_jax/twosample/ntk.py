@@ -25,7 +25,12 @@ from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.statistics import mean_gap
 from ntkmmd_jax.training import SGD, trained_witness
 from ntkmmd_jax.twosample.analytic import asymptotic_result, normal_result, theory_result
-from ntkmmd_jax.twosample.contract import TwoSampleTest, permutation_result, score_result
+from ntkmmd_jax.twosample.contract import (
+    TwoSampleTest,
+    null_result,
+    permutation_result,
+    score_result,
+)
 from ntkmmd_jax.twosample.pilot import PilotNull
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import Witness, exact_witness
@@ -90,11 +95,7 @@ class WitnessTest(TwoSampleTest):
         if calibrated == "pilot":
             self.pilot.check(x, y)
             statistic = mean_gap(scores, signed_measure(x, y).weights)
-            null = self.pilot.null
-            law = (calibration.pvalue(statistic, null), calibration.threshold(null, self.level))
-            return TwoSampleResult(
-                statistic, *law, null, jnp.asarray(self.level, statistic.dtype), **about
-            )
+            return null_result(statistic, self.pilot.null, self.level, **about)
         options = {"n_permutations": self.n_permutations, "shared_pool": self.shared_pool}
         return score_result(k_null, scores, self.level, of_x=of_x, **options, **about)
 
