@@ -144,8 +144,6 @@ def reproduce(
 ) -> None:
     """Run figures and tables of the paper, ours beside the published."""
     import ntkmmd_jax as ntk
-
-    ntk.use_cores(devices, lapack=True)  # Hotelling, ME and SCF are among the tests
     from ntkmmd_jax import experiments
 
     if listing:
@@ -154,6 +152,8 @@ def reproduce(
             paper = f" (paper: {found.paper_runs})" if found.paper_runs else ""
             print(f"{name:8}{found.title} — {time}{paper}")
         return
+    chosen = experiments.named(ids or [])
+    ntk.use_cores(devices, lapack=any(found.uses_lapack for found in chosen))
     options = {"runs": runs, "out": out, "devices": devices, "resume": resume, "seed": seed}
     for record in experiments.reproduce(ids or [], **options, progress=progress):
         print(f"{record['id']}: {record['title']}, {record['seconds']:.0f} s")

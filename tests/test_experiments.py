@@ -16,6 +16,7 @@ def test_agreement_is_the_joint_interval():
     assert Number("a", 0.5, **given, published=0.56).agreement == "agrees"
     assert Number("a", 0.5, **given, published=0.57).agreement == "differs"
     assert Number("a", 0.5).agreement == ""
+    assert Number("a", 0.5, 0.4, 0.6, published=0.7).agreement == "differs"
 
 
 def small(context):

@@ -2,7 +2,7 @@
 
 from ntkmmd_jax.experiments import architectures, fig1, fig2, figA1, mixtures
 from ntkmmd_jax.experiments.experiment import Context, Experiment, Number, Outcome
-from ntkmmd_jax.experiments.report import reproduce
+from ntkmmd_jax.experiments.report import named, reproduce
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.identifier: experiment
@@ -15,4 +15,4 @@ EXPERIMENTS: dict[str, Experiment] = {
     )
 }
 
-__all__ = ["EXPERIMENTS", "Context", "Experiment", "Number", "Outcome", "reproduce"]
+__all__ = ["EXPERIMENTS", "Context", "Experiment", "Number", "Outcome", "named", "reproduce"]

@@ -1,6 +1,7 @@
 """What an experiment is, what comes out of it, and how it is written down."""
 
 import dataclasses
+import inspect
 import json
 import math
 import time
@@ -28,9 +29,14 @@ class Number:
 
     @property
     def agreement(self) -> str:
-        """Whether the published rate lies in the joint 95 % Monte Carlo interval of both."""
-        if self.published is None or self.runs is None or self.published_runs is None:
+        """Whether the published number lies in the joint 95 % Monte Carlo interval of both.
+
+        What is no rate of a number of runs is held against our interval alone.
+        """
+        if self.published is None or self.low is None:
             return ""
+        if self.runs is None or self.published_runs is None:
+            return "agrees" if self.low <= self.published <= self.high else "differs"
         n, m = self.runs, self.published_runs
         pooled = (self.ours * n + self.published * m) / (n + m)
         error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
@@ -49,6 +55,7 @@ class Outcome:
     settings: dict[str, Any]
     numbers: list[Number]
     figure: Any  # matplotlib's
+    remarks: str = ""  # what came out, and why it differs from the paper where it does
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +97,13 @@ class Experiment:
     runs: int  # by default
     minutes: float  # that takes on 2 cores
     run: Callable[[Context], Outcome]
+    uses_lapack: bool = False  # see `use_cores`
+
+    @property
+    def about(self) -> str:
+        """What was chosen where the paper is silent: the docstring of its file."""
+        text = inspect.getmodule(self.run).__doc__ or ""
+        return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
     def __call__(self, context: Context) -> dict[str, Any]:
         """Run it; write ID.json and ID.png into the context's folder; return the record."""
@@ -107,6 +121,8 @@ class Experiment:
             "runs": context.n_runs,
             "paper_runs": self.paper_runs,
             "seed": context.seed,
+            "about": self.about,
+            "remarks": outcome.remarks,
             "seconds": round(time.perf_counter() - start, 1),
             "numbers": [
                 {**dataclasses.asdict(number), "agreement": number.agreement}

@@ -95,4 +95,4 @@ def run(context: Context) -> Outcome:
     return Outcome(settings, numbers, figure)
 
 
-EXPERIMENT = Experiment("fig1", "Power on Gaussian shifts", 500, 500, 5, run)
+EXPERIMENT = Experiment("fig1", "Power on Gaussian shifts", 500, 500, 5, run, uses_lapack=True)

@@ -92,6 +92,6 @@ PUBLISHED_2 = {
 }
 
 EXPERIMENTS = (
-    Experiment("tab1", "Gaussian mixture, example 1", None, 50, 60, tab1),
+    Experiment("tab1", "Gaussian mixture, example 1", None, 50, 60, tab1, uses_lapack=True),
     Experiment("tab2", "Gaussian mixture, example 2", None, 100, 30, tab2),
 )

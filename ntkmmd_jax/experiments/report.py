@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ntkmmd_jax.experiments.experiment import Context
+from ntkmmd_jax.experiments.experiment import Context, Experiment
 from ntkmmd_jax.pytree import replace_file
 
 
@@ -32,27 +32,34 @@ def reproduce(
         seed: Of everything random.
         progress: Whether to show progress bars.
     """
-    from ntkmmd_jax.experiments import EXPERIMENTS
-
-    names = list(EXPERIMENTS) if "all" in identifiers else list(identifiers)
-    if unknown := [name for name in names if name not in EXPERIMENTS]:
-        raise ValueError(f"unknown {unknown}; the known ones are {', '.join(EXPERIMENTS)}, or all")
-    if not names:
-        raise ValueError(f"name what to reproduce: {', '.join(EXPERIMENTS)}, or all")
+    chosen = named(identifiers)
     if runs is not None and runs < 1:
         raise ValueError(f"runs must be at least 1; got {runs}")
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     records = []
-    for name in names:
+    for experiment in chosen:
+        name = experiment.identifier
         if not resume:
             for stale in (out / "checkpoints").glob(f"{name}-*.jsonl"):
                 stale.unlink()
-        experiment = EXPERIMENTS[name]
         context = Context(name, runs or experiment.runs, out, seed, devices, progress)
         records.append(experiment(context))
         write_report(out)
     return records
+
+
+def named(identifiers: Sequence[str]) -> list[Experiment]:
+    """The experiments of these identifiers; "all" are all of them."""
+    from ntkmmd_jax.experiments import EXPERIMENTS
+
+    known = f"{', '.join(EXPERIMENTS)}, or all"
+    if not identifiers:
+        raise ValueError(f"name what to reproduce: {known}")
+    names = list(EXPERIMENTS) if "all" in identifiers else list(identifiers)
+    if unknown := [name for name in names if name not in EXPERIMENTS]:
+        raise ValueError(f"unknown {unknown}; the known ones are {known}")
+    return [EXPERIMENTS[name] for name in names]
 
 
 def write_report(out: Path) -> None:
@@ -94,6 +101,7 @@ _HEAD = ["", "ours", "95 % interval", "published", "agreement"]
 
 def _markdown(record: dict[str, Any]) -> str:
     lines = [f"## {record['id']}: {record['title']}", "", _summary(record), ""]
+    lines += [text + "\n" for text in (record["remarks"], record["about"]) if text]
     lines += [f"![{record['id']}]({record['id']}.png)", "", f"| {' | '.join(_HEAD)} |"]
     lines += ["|" + "---|" * len(_HEAD)]
     lines += [f"| {' | '.join(row)} |" for row in _rows(record)]
@@ -108,6 +116,7 @@ def _html(record: dict[str, Any], out: Path) -> str:
     ]
     return (
         f"<h2>{record['id']}: {html.escape(record['title'])}</h2><p>{_summary(record)}</p>"
+        f"<p>{html.escape(record['remarks'])}</p><p>{html.escape(record['about'])}</p>"
         f'<img src="data:image/png;base64,{picture}" alt="{record["id"]}">'
         f"<table>{''.join(cells)}</table>"
     )

@@ -1,4 +1,4 @@
-"""Samplers `(key, n_x, n_y, **parameters) -> (x, y)` of the paper's experiments."""
+"""Gaussian samplers: mean shift, covariance shift, mixtures."""
 
 import jax
 import jax.numpy as jnp
@@ -65,6 +65,3 @@ def gaussian_mixture(
     else:  # I + 0.1·E = 0.9·I + 0.1·11ᵀ: a factor common to all coordinates
         y = jnp.sqrt(0.9) * y + jnp.sqrt(0.1) * normal(k_common, (n_y, 1))
     return x, y + 0.5 * second[n_x:]
-
-
-SAMPLERS = ("mean_shift", "covariance_shift", "gaussian_mixture")  # by name on the command line
