@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 if TYPE_CHECKING:
+    from ntkmmd_jax.changepoint import Scan
     from ntkmmd_jax.comparison import Comparison
     from ntkmmd_jax.power_table import PowerRow, PowerTable
     from ntkmmd_jax.side_by_side import SideBySide
@@ -155,6 +156,24 @@ def power(table: "PowerTable", ax: Any = None) -> Any:
     ax.set_xlabel(across)
     ax.set_ylabel(f"power ({table.rows[0].n_runs} replicas)")
     ax.set_ylim(-0.02, 1.02)
+    ax.legend(frameon=False, fontsize="small")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def scan(found: "Scan", ax: Any = None, *, change: int | None = None) -> Any:
+    """Statistic (line) and threshold (dashed) of every window size over time; alarms are filled."""
+    ax = axes(ax)
+    for one, colour, marker in zip(found, COLOURS, MARKERS, strict=False):
+        times, values, alarms = map(np.asarray, (one.times, one.statistics, one.alarms))
+        style = {"color": colour, "marker": marker, "ms": 4}
+        ax.plot(times, values, mfc="white", lw=1, label=f"window {one.window}", **style)
+        ax.plot(times[alarms], values[alarms], ls="none", **style)
+        ax.axhline(float(one.threshold), color=colour, ls="--", lw=1)
+    if change is not None:
+        ax.axvline(change, color="k", ls=":", label="change")
+    ax.set_xlabel("frame")
+    ax.set_ylabel(f"statistic of {found.method!r}")
     ax.legend(frameon=False, fontsize="small")
     ax.spines[["top", "right"]].set_visible(False)
     return ax

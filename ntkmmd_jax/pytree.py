@@ -46,7 +46,7 @@ def replace_file(path: str | os.PathLike, write: Any) -> Path:
 
 def save_leaves(path: str | os.PathLike, tree: Any, **header: Any) -> Path:
     """Save the leaves of a pytree, in order, with a JSON header, as one `.npz` file."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    leaves = [np.asarray(_raw(leaf)) for leaf in jax.tree.leaves(tree)]
     arrays = {f"leaf_{i}": leaf for i, leaf in enumerate(leaves)}
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     return replace_file(path, lambda file: np.savez(file, header=text, **arrays))
@@ -67,8 +67,21 @@ def load_leaves(path: str | os.PathLike) -> tuple[list[np.ndarray], dict]:
 def refill(like: Any, leaves: list[np.ndarray], *, source: str) -> Any:
     """Put leaves into a tree of the structure and shapes of `like`; refuse any other."""
     expected, structure = jax.tree.flatten(like)
-    shapes = [tuple(np.shape(leaf)) for leaf in expected]
+    shapes = [tuple(np.shape(jax.eval_shape(_raw, leaf))) for leaf in expected]
     found = [leaf.shape for leaf in leaves]
     if shapes != found:
         raise ValueError(f"{source} holds arrays of shapes {found}; expected {shapes}")
-    return jax.tree.unflatten(structure, [jax.numpy.asarray(leaf) for leaf in leaves])
+    filled = [
+        jax.random.wrap_key_data(leaf) if _is_key(old) else jax.numpy.asarray(leaf)
+        for old, leaf in zip(expected, leaves, strict=True)
+    ]
+    return jax.tree.unflatten(structure, filled)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
+
+
+def _raw(leaf: Any) -> Any:
+    """A leaf as plain numbers: the words of a random key."""
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf

@@ -19,7 +19,7 @@ import numpy as np
 from ntkmmd_jax import calibration
 from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.measure import as_points, check_finite, points_like, signed_measure
-from ntkmmd_jax.networks import Params, restored
+from ntkmmd_jax.networks import Params
 from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static
 from ntkmmd_jax.statistics import mean_gap
 
@@ -92,37 +92,23 @@ class PilotNull:
 
     def save(self, path: str | os.PathLike) -> Path:
         """Save to one `.npz` file; `load` reads it back."""
-        fields = {f.name: getattr(self.test, f.name) for f in dataclasses.fields(self.test)}
-        plain = (int, float, str, bool, tuple, type(None))
-        options = {
-            name: value
-            for name, value in fields.items()
-            if isinstance(value, plain) and name != "pilot"
-        }
-        network = self.test.network
-        header = {
-            "kind": "PilotNull",
-            "class": type(self.test).__name__,
-            "options": options,
-            "network": network.recipe,
-            "sizes": self.sizes,
-            "contiguous": self.contiguous,
-        }
+        from ntkmmd_jax.twosample.recipe import recipe
+
+        header = {"kind": "PilotNull", "test": recipe(self.test)}
+        header |= {"sizes": self.sizes, "contiguous": self.contiguous}
         return save_leaves(path, (self.params, self.pool, self.null), **header)
 
     @classmethod
     def load(cls, path: str | os.PathLike, *, network: Any = None) -> "PilotNull":
         """Read a saved pilot; `network` only if it is a function of your own."""
-        from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
+        from ntkmmd_jax.twosample.recipe import from_recipe
 
         leaves, header = load_leaves(path)
         if header.get("kind") != "PilotNull":
             raise ValueError(f"{path} does not hold a PilotNull but a {header.get('kind')}")
-        network = restored(header["network"], network)
-        made = {"NTKMMD": NTKMMD, "NetMMD": NetMMD}[header["class"]]
-        test = made(network=network, **header["options"])
+        test = from_recipe(header["test"], network)
         pool, null = leaves[-2:]
-        like = jax.eval_shape(network.init, jax.random.key(0), jnp.zeros((1, *pool.shape[1:])))
+        like = jax.eval_shape(test.network.init, jax.random.key(0), jnp.zeros((1, *pool.shape[1:])))
         params = refill(like, leaves[:-2], source=str(path))
         sizes, contiguous = tuple(header["sizes"]), header["contiguous"]
         return cls(

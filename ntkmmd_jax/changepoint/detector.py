@@ -1,0 +1,322 @@
+"""The streaming detector: `init` draws the reference and the threshold, `step` takes frames.
+
+    state = init(key, reference, window=100)
+    state, report = step(state, frames)
+
+Both are pure, and the state is a pytree of O(window) memory that saves, loads and goes on. Every
+`stride` frames, once the window is full, T of reference and window is held against the threshold.
+"""
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax.calibration import check_level
+from ntkmmd_jax.calibration import threshold as quantile
+from ntkmmd_jax.changepoint.chart import Chart, chart_test, make_chart
+from ntkmmd_jax.changepoint.threshold import arl_threshold, pair_null
+from ntkmmd_jax.keys import as_key
+from ntkmmd_jax.measure import as_points, check_finite
+from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static
+from ntkmmd_jax.twosample.recipe import from_recipe, recipe
+
+AFTER = ("hold", "rereference")
+_CHUNK = 64  # frames that a `Detector` sends at once
+
+
+@record
+class Report:
+    """What `step` says of each of its k frames."""
+
+    times: jax.Array  # (k,) index of the frame in the stream
+    looked: jax.Array  # (k,) bool: whether there was a look after it
+    statistics: jax.Array  # (k,) T, where looked; else NaN
+    alarms: jax.Array  # (k,) bool: T exceeds the threshold
+    events: jax.Array  # (k,) bool: an alarm where the look before had none
+
+    @property
+    def first_alarm(self) -> int | None:
+        """The frame at which the first alarm is raised, or None."""
+        return first_time(self.times, self.alarms)
+
+
+def first_time(times: jax.Array, alarms: jax.Array) -> int | None:
+    """The time of the first alarm, or None."""
+    alarms = np.asarray(alarms)
+    return int(np.asarray(times)[alarms.argmax()]) if alarms.any() else None
+
+
+@record
+class State:
+    """All that the detector knows; `init` makes it."""
+
+    chart: Chart
+    reference: jax.Array  # (window, ...) standardised
+    buffer: jax.Array  # (window, ...) the last frames, standardised, oldest first
+    threshold: jax.Array  # ()
+    key: jax.Array  # for the orders of training
+    time: jax.Array  # () index of the next frame
+    count: jax.Array  # () frames since the reference; negative while a new one is gathered
+    alarmed: jax.Array  # () bool: whether the last look was an alarm
+    stride: int = static()
+    after: str = static()  # what to do after an event, one of `AFTER`
+
+    @property
+    def window(self) -> int:
+        """Frames in the window, and in the reference block."""
+        return len(self.reference)
+
+    def witness(self) -> Any:
+        """The witness of reference and window; it takes frames as `chart.standard` gives them."""
+        key = jax.random.fold_in(self.key, self.time - 1)
+        return self.chart.witness(key, self.reference, self.buffer)
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Save to one `.npz` file, as a whole or not at all; `load` goes on from it."""
+        about = {"window": self.window, "features": self.reference.shape[1:]}
+        about |= {"stride": self.stride, "after": self.after, "test": recipe(self.chart.test)}
+        return save_leaves(path, self, kind="changepoint.State", **about)
+
+
+def load(path: str | os.PathLike, *, network: Any = None) -> State:
+    """Read a saved state; `network` only if it is a function of your own."""
+    leaves, header = load_leaves(path)
+    if header.get("kind") != "changepoint.State":
+        raise ValueError(f"{path} does not hold a detector's state but a {header.get('kind')}")
+    test, window = from_recipe(header["test"], network), header["window"]
+
+    def blank(key: jax.Array, pool: jax.Array) -> State:
+        chart = make_chart(key, test, pool, window, standardize=True)
+        return _start(chart, pool, jnp.zeros(()), key, 0, header["stride"], header["after"])
+
+    like = jax.ShapeDtypeStruct((window, *header["features"]), jnp.result_type(float))
+    return refill(jax.eval_shape(blank, jax.random.key(0), like), leaves, source=str(path))
+
+
+def init(
+    key: Any,
+    reference: Any,
+    *,
+    window: int,
+    stride: int = 10,
+    test: Any = "net",
+    standardize: bool = True,
+    level: float = 0.01,
+    arl: float | None = None,
+    threshold: float | None = None,
+    contiguous: bool = True,
+    n_draws: int | None = None,
+    after: str = "hold",
+    time: int = 0,
+) -> State:
+    """Draw the reference block, fix the chart and find the threshold.
+
+    Args:
+        key: A JAX key or an int seed.
+        reference: Pool of frames without change, array-like (N, ...); the reference block and the
+            pilot blocks come from it.
+        window: Frames in the window, and in the reference block.
+        stride: Frames between two looks.
+        test: "net", "ntk", "gmmd", "hotelling", or a test object.
+        standardize: Whether to give every coordinate mean 0 and spread 1 over the pool.
+        level: Probability of a false alarm per look.
+        arl: Instead: the average run length to a false alarm, in frames from the start.
+        threshold: Instead: the threshold itself.
+        contiguous: Whether blocks of the pool are runs of neighbours, which keeps serial
+            dependence; else frames at random, which makes more of a pool of independent frames.
+        n_draws: Pairs of blocks (400 by default), or streams for `arl` (1,000).
+        after: What follows an alarm: "hold" keeps the reference, and alarms last as long as T is
+            high; "rereference" takes the next `window` frames for the new reference, and keeps
+            threshold and standardisation.
+        time: Index of the first frame to come.
+    """
+    key = as_key(key)
+    pool = as_points(reference, "the reference")
+    check_finite(pool, "the reference")
+    _check_options(pool, window, stride, arl, after)
+    n_draws = n_draws or (400 if arl is None else 1000)
+    check_level(level, None if (threshold, arl) != (None, None) else n_draws)
+    k_chart, k_block, k_threshold, k_looks = jax.random.split(key, 4)
+    chart = make_chart(k_chart, chart_test(test, window), pool, window, standardize=standardize)
+    options = {"window": window, "stride": stride, "arl": arl, "n_draws": n_draws}
+    block, found = _calibrated(
+        k_block, k_threshold, chart, pool, level, threshold, contiguous=contiguous, **options
+    )
+    if not np.isfinite(found):
+        raise ValueError(
+            f"the pilot statistics have no quantile ({found}): the training diverges, or the "
+            "covariance is singular; check the reference, or give a smaller learning rate"
+        )
+    return _start(chart, block, found, k_looks, time, stride, after)
+
+
+def _check_options(
+    pool: jax.Array, window: int, stride: int, arl: float | None, after: str
+) -> None:
+    for name, value, least in (("window", window, 2), ("stride", stride, 1)):
+        if not (isinstance(value, int | np.integer) and value >= least):
+            raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    if len(pool) < window + 2:
+        raise ValueError(
+            f"a window of {window} frames needs a longer reference: it has {len(pool)}; "
+            f"two windows ({2 * window} frames) or more are best"
+        )
+    if arl is not None and not 2 * window < arl < float("inf"):
+        raise ValueError(f"arl must exceed two windows, {2 * window} frames; got {arl}")
+    if after not in AFTER:
+        raise ValueError(f"after must be one of {AFTER}; got {after!r}")
+
+
+@jax.jit(static_argnames=("window", "stride", "arl", "n_draws", "contiguous"))
+def _calibrated(
+    k_block: jax.Array,
+    k_threshold: jax.Array,
+    chart: Chart,
+    pool: jax.Array,
+    level: Any,
+    threshold: Any,
+    *,
+    window: int,
+    stride: int,
+    arl: float | None,
+    n_draws: int,
+    contiguous: bool,
+) -> tuple[jax.Array, jax.Array]:
+    """The reference block, drawn from the pool, and the threshold."""
+    pool = chart.standard(pool)
+    if contiguous:
+        first = jax.random.randint(k_block, (), 0, len(pool) - window + 1)
+        shuffled = jnp.roll(pool, -first, axis=0)
+    else:
+        shuffled = jax.random.permutation(k_block, pool)
+    block, others = shuffled[:window], shuffled[window:]
+    if threshold is not None:
+        return block, jnp.asarray(threshold, pool.dtype)
+    if arl is not None:
+        return block, arl_threshold(
+            k_threshold, chart, block, others, stride, arl, n_draws, contiguous
+        )
+    null = pair_null(k_threshold, chart, pool, window, n_draws, contiguous)
+    return block, quantile(null, level)
+
+
+def _start(
+    chart: Chart, block: jax.Array, threshold: Any, key: Any, time: int, stride: int, after: str
+) -> State:
+    zero = jnp.zeros((), jnp.int32)
+    return State(
+        chart, block, jnp.zeros_like(block), threshold, key, zero + time, zero, zero > 0,
+        stride=int(stride), after=after,
+    )  # fmt: skip
+
+
+def step(state: State, frames: Any) -> tuple[State, Report]:
+    """Take frames (k, ...), or a single one, in order: the new state, and a report on each.
+
+    Frames one at a time or many at once give the same state and the same alarms. Frames that are
+    not finite, or of another width, are an error, and the state given is as it was.
+    """
+    return _step(state, as_frames(frames, state.reference.shape[1:]))
+
+
+def as_frames(frames: Any, features: tuple[int, ...]) -> jax.Array:
+    """Frames (k, ...) of finite numbers, out of anything array-like; a single one has k = 1."""
+    if not isinstance(frames, jax.Array):
+        frames = np.asarray(frames, None if _rectangular(frames) else object)
+    single = frames.shape == features or (frames.ndim == 0 and features == (1,))
+    frames = as_points(frames.reshape(1, *features) if single else frames, "the frames")
+    if frames.shape[1:] != features:
+        raise ValueError(
+            f"the detector takes frames of shape {features}, or many of them; got {frames.shape}"
+        )
+    if not isinstance(frames, jax.core.Tracer):
+        check_finite(frames, "the frames")
+    return frames
+
+
+def _rectangular(frames: Any) -> bool:
+    try:
+        np.shape(frames)
+    except ValueError:
+        return False
+    return True
+
+
+@jax.jit
+def _step(state: State, frames: jax.Array) -> tuple[State, Report]:
+    return jax.lax.scan(take_frame, state, frames)
+
+
+def take_frame(state: State, frame: jax.Array) -> tuple[State, Report]:
+    """One frame: into the window and, if it is time for a look, T against the threshold."""
+    window, time, count = state.window, state.time, state.count + 1
+    buffer = jnp.concatenate([state.buffer[1:], state.chart.standard(frame)[None]])
+    reference = jnp.where(count == 0, buffer, state.reference)  # a new one has been gathered
+    looked = (count >= window) & (count % state.stride == 0)
+    statistic = jax.lax.cond(
+        looked,
+        lambda: state.chart(jax.random.fold_in(state.key, time), reference, buffer),
+        lambda: jnp.full((), jnp.nan, buffer.dtype),
+    )
+    alarm = looked & (statistic > state.threshold)
+    event = alarm & ~state.alarmed
+    alarmed = jnp.where(looked, alarm, state.alarmed)
+    if state.after == "rereference":
+        count, alarmed = jnp.where(event, -window, count), alarmed & ~event
+    new = {"time": time + 1, "count": count, "alarmed": alarmed}
+    state = dataclasses.replace(state, reference=reference, buffer=buffer, **new)
+    return state, Report(time, looked, statistic, alarm, event)
+
+
+def check_statistics(statistics: np.ndarray) -> None:
+    """Refuse looks that say nothing."""
+    if np.isnan(statistics).any():
+        raise ValueError(
+            "T is not a number: the training diverges (choose a smaller learning rate), or the "
+            "covariance of a window is singular"
+        )
+
+
+class Detector:
+    """The detector as an object, for those who want one: `update` frames, `save`, `load`.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> detector = Detector(0, rng.normal(size=(200, 2)), window=20, test="ntk")
+        >>> detector.update(rng.normal(size=(40, 2)) + 3).first_alarm
+        19
+    """
+
+    def __init__(self, key: Any, reference: Any, **options: Any) -> None:
+        """As `init`."""
+        self.state = init(key, reference, **options)
+
+    def update(self, frames: Any) -> Report:
+        """Take frames; on an error the detector stays as it was."""
+        frames = as_frames(frames, self.state.reference.shape[1:])
+        state, reports, first = self.state, [], 0
+        while first < len(frames):  # in chunks of two sizes, so that two programs are compiled
+            size = _CHUNK if len(frames) - first >= _CHUNK else 1
+            state, report = _step(state, frames[first : first + size])
+            reports.append(report)
+            first += size
+        report = jax.tree.map(lambda *leaves: np.concatenate(leaves), *reports)
+        check_statistics(report.statistics[report.looked])
+        self.state = state
+        return report
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Save the state."""
+        return self.state.save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, *, network: Any = None) -> "Detector":
+        """Go on from a saved state."""
+        detector = cls.__new__(cls)
+        detector.state = load(path, network=network)
+        return detector

@@ -1,0 +1,206 @@
+"""The paper's Shewhart chart over a recorded series: a reference block against sliding windows."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax.changepoint.detector import State, check_statistics, first_time, init
+from ntkmmd_jax.changepoint.threshold import look_counts, statistics
+from ntkmmd_jax.keys import as_key
+from ntkmmd_jax.measure import as_points, check_finite
+from ntkmmd_jax.pytree import load_leaves, record, save_leaves, static
+
+
+@record
+class Scan:
+    """Statistics of a series at every look.
+
+    Of several windows it has a leading axis, with NaN until each is full; iterate over it, or take
+    `scan[100]`, for the scans of single windows.
+    """
+
+    times: jax.Array  # (k,) index of the last frame of the window
+    statistics: jax.Array  # (..., k)
+    threshold: jax.Array  # (...)
+    window: int | tuple[int, ...] = static()
+    stride: int = static()
+    reference: tuple[int, int] = static()  # frames of the pool: from, and before
+    method: str = static()
+
+    @property
+    def alarms(self) -> jax.Array:
+        """Where the statistic exceeds the threshold, shape (..., k)."""
+        return self.statistics > self.threshold[..., None]
+
+    @property
+    def first_alarm(self) -> Any:
+        """The frame at which the first alarm is raised, or None; a list for several windows."""
+        return self._each(lambda one: first_time(one.times, one.alarms))
+
+    def delay(self, change: int) -> Any:
+        """Frames from the change to the first alarm after it, or None; a list for several."""
+
+        def of_one(one: Scan) -> int | None:
+            alarm = first_time(one.times, one.alarms & (one.times >= change))
+            return None if alarm is None else alarm - change
+
+        return self._each(of_one)
+
+    def false_alarms(self, change: int) -> Any:
+        """Alarms before the change, and looks before it; a list of pairs for several windows."""
+
+        def of_one(one: Scan) -> tuple[int, int]:
+            before = np.asarray(one.times) < change
+            return int(np.sum(np.asarray(one.alarms)[before])), int(before.sum())
+
+        return self._each(of_one)
+
+    def __iter__(self) -> Iterator["Scan"]:
+        several = isinstance(self.window, tuple)
+        return (self[window] for window in (self.window if several else (self.window,)))
+
+    def __getitem__(self, window: int) -> "Scan":
+        """The scan with one window size."""
+        if window == self.window:
+            return self
+        if not isinstance(self.window, tuple) or window not in self.window:
+            raise KeyError(f"no window {window!r}; there is {self.window}")
+        i = self.window.index(window)
+        full = ~np.isnan(self.statistics[i])
+        about = {"stride": self.stride, "reference": self.reference, "method": self.method}
+        row, threshold = self.statistics[i][full], self.threshold[i]
+        return Scan(self.times[full], row, threshold, window=window, **about)
+
+    def _each(self, found: Callable[["Scan"], Any]) -> Any:
+        several = isinstance(self.window, tuple)
+        return [found(one) for one in self] if several else found(self)
+
+    def plot(self, ax: Any = None, *, change: int | None = None) -> Any:
+        """Statistic and threshold over time, as in the paper's Figure 4."""
+        from ntkmmd_jax import plotting
+
+        return plotting.scan(self, ax=ax, change=change)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in plain values; None before a window is full."""
+        rows = np.asarray(self.statistics)
+        about = {name: getattr(self, name) for name in ("method", "window", "stride", "reference")}
+        return about | {
+            "times": np.asarray(self.times).tolist(),
+            "statistics": np.where(np.isnan(rows), None, rows.astype(object)).tolist(),
+            "threshold": np.asarray(self.threshold).tolist(),
+            "alarms": np.asarray(self.alarms).tolist(),
+            "first_alarm": self.first_alarm,
+        }
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Save to one `.npz` file; `load` reads it back."""
+        about = {name: getattr(self, name) for name in ("method", "window", "stride", "reference")}
+        return save_leaves(path, self, kind="Scan", **about)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "Scan":
+        """Read a saved scan."""
+        leaves, header = load_leaves(path)
+        if header.get("kind") != "Scan":
+            raise ValueError(f"{path} does not hold a Scan but a {header.pop('kind', None)}")
+        about = {name: tuple(v) if isinstance(v, list) else v for name, v in header.items()}
+        del about["kind"]
+        return cls(*map(jnp.asarray, leaves), **about)
+
+    def __repr__(self) -> str:
+        lines = [f"Scan with {self.method!r}: a look every {self.stride} frames"]
+        for one in self:
+            first = one.first_alarm
+            said = "no alarm" if first is None else f"first alarm at frame {first}"
+            share = f"{int(np.sum(one.alarms))} of {len(one.times)} looks above"
+            lines.append(f"  window {one.window}: {said}, {share} {float(one.threshold):.4g}")
+        return "\n".join(lines)
+
+
+def scan(
+    key: Any,
+    series: Any,
+    *,
+    reference: int | tuple[int, int] | slice,
+    window: Any = 100,
+    stride: int = 10,
+    test: Any = "net",
+    **options: Any,
+) -> Scan:
+    """Compare a reference block with a window that slides over the frames after the reference.
+
+    A look comes every `stride` frames, once the window is full. It is what a `Detector` on the same
+    frames says, with all windows in one program.
+
+    Args:
+        key: A JAX key or an int seed.
+        series: Array-like (N, ...), one row per frame.
+        reference: The pool of frames without change: those before an index, or from one to
+            another. The reference block and the pilot blocks of the threshold come from it.
+        window: Frames in the window and in the reference block, or several such sizes.
+        stride: Frames between two looks.
+        test: "net", "ntk", "gmmd", "hotelling", or a test object.
+        **options: Of `init`: standardize, level, arl, threshold, contiguous, n_draws.
+    """
+    series = as_points(series, "the series")
+    check_finite(series, "the series")
+    start, stop = _bounds(reference, len(series))
+    windows = (window,) if isinstance(window, int | np.integer) else tuple(window)
+    if not windows:
+        raise ValueError("window has no sizes: give one or several")
+    rows = [look_counts(len(series) - stop, w, stride) for w in windows]
+    if not all(len(row) for row in rows):
+        raise ValueError(
+            f"a window of {max(windows)} frames does not fit between the end of the reference "
+            f"({stop}) and that of the series ({len(series)})"
+        )
+    keys = jax.random.split(as_key(key), len(windows))
+    states = [
+        init(k, series[start:stop], window=w, stride=stride, test=test, time=stop, **options)
+        for k, w in zip(keys, windows, strict=True)
+    ]
+    values = [np.asarray(_statistics(state, series[stop:])) for state in states]
+    check_statistics(np.concatenate(values))
+    longest = max(rows, key=len)
+    table = np.full((len(windows), len(longest)), np.nan, values[0].dtype)
+    for row, found in zip(table, values, strict=True):
+        row[len(longest) - len(found) :] = found
+    about = {"stride": int(stride), "reference": (start, stop)}
+    about |= {"method": states[0].chart.test.method}
+    thresholds = jnp.stack([state.threshold for state in states])
+    found = Scan(
+        jnp.asarray(stop + longest - 1), jnp.asarray(table), thresholds, window=windows, **about
+    )
+    return found if np.ndim(window) else found[windows[0]]
+
+
+@jax.jit
+def _statistics(state: State, frames: jax.Array) -> jax.Array:
+    frames = state.chart.standard(frames)
+    given = (state.key, state.chart, state.reference, frames, state.stride, state.time)
+    return statistics(*given)
+
+
+def _bounds(reference: Any, n: int) -> tuple[int, int]:
+    """The frames of the reference: from, and before."""
+    if isinstance(reference, slice):
+        start, stop, step = reference.indices(n)
+        if step != 1:
+            raise ValueError(
+                f"the reference has no gaps: give start and stop only, not {reference}"
+            )
+    elif np.ndim(reference) == 1 and len(reference) == 2:
+        start, stop = map(int, reference)
+    elif isinstance(reference, int | np.integer):
+        start, stop = 0, int(reference)
+    else:
+        raise ValueError(f"reference takes an index, a pair or a slice; got {reference!r}")
+    if not 0 <= start < stop <= n:
+        raise ValueError(f"reference {start}:{stop} is no part of a series of {n} frames")
+    return start, stop

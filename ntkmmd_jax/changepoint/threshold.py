@@ -1,0 +1,121 @@
+"""Thresholds from pilot data: the reference pool says how large T is when nothing has changed.
+
+*Per look*: T between two disjoint blocks of the pool, retrained each time, is a null sample; the
+threshold at level α is exceeded by a single look with probability α.
+
+*For an average run length* A to a false alarm: looks overlap and share their reference, so their
+alarms come in clusters and a level per look says little about A. Instead whole streams are drawn
+from the pool and watched against the reference block in use. Once the first window is full, false
+alarms come at a nearly constant rate, so the run length beyond the window is nearly exponential,
+
+    P(max of T over h frames > b) = 1 − exp(−(h − w) / (A − w)),
+
+and b is that quantile of the maxima over h = A/4 frames. Among 1,000 streams about 220 exceed it,
+which makes A good to 7 %, if the pool is: it should be much longer than the window.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax import calibration
+from ntkmmd_jax.changepoint.chart import Chart, HotellingChart
+from ntkmmd_jax.twosample.pilot import blocks
+
+_AT_ONCE = 16  # windows whose statistic is computed at once
+
+
+def look_counts(length: int, window: int, stride: int) -> np.ndarray:
+    """How many frames have been seen at each look: every `stride`, once the window is full."""
+    first = -(-window // stride) * stride
+    return np.arange(first, length + 1, stride)
+
+
+def statistics(
+    key: jax.Array,
+    chart: Chart,
+    reference: jax.Array,
+    frames: jax.Array,
+    stride: int,
+    start: Any = 0,
+) -> jax.Array:
+    """T of the reference block against the window at every look, all standardised.
+
+    Args:
+        key: For the orders of training.
+        chart: The statistic.
+        reference: Block of frames, as many as a window has.
+        frames: The stream (N, ...).
+        stride: Frames between two looks.
+        start: Index of the first frame.
+    """
+    window = len(reference)
+
+    def look(count: jax.Array) -> jax.Array:
+        seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
+        return chart(jax.random.fold_in(key, start + count - 1), reference, seen)
+
+    counts = jnp.asarray(look_counts(len(frames), window, stride))
+    return jax.lax.map(look, counts, batch_size=_AT_ONCE)
+
+
+def pair_null(
+    key: jax.Array, chart: Chart, pool: jax.Array, window: int, n_draws: int, contiguous: bool
+) -> jax.Array:
+    """Null sample (B,) of T per look: pairs of disjoint blocks of the standardised pool.
+
+    A pool of less than two windows is cut into halves, and T is scaled by half / window: under H0
+    an MMD² is of order 1/n. Hotelling's T² has its scale in itself.
+    """
+    size = min(window, len(pool) // 2)
+
+    def draw(key: jax.Array) -> jax.Array:
+        k_blocks, k_train = jax.random.split(key)
+        return chart(k_train, *blocks(k_blocks, pool, (size, size), contiguous))
+
+    scale = 1.0 if isinstance(chart, HotellingChart) else size / window
+    return scale * jax.lax.map(draw, jax.random.split(key, n_draws), batch_size=_AT_ONCE)
+
+
+def drawn_stream(key: jax.Array, pool: jax.Array, length: int, run: int) -> jax.Array:
+    """A stream of frames of the pool: runs of so many neighbours, at random, with replacement."""
+    run = min(run, len(pool))
+    starts = jax.random.randint(key, (-(-length // run),), 0, len(pool) - run + 1)
+    return pool[(starts[:, None] + jnp.arange(run)).reshape(-1)[:length]]
+
+
+def arl_threshold(
+    key: jax.Array,
+    chart: Chart,
+    reference: jax.Array,
+    pool: jax.Array,
+    stride: int,
+    arl: float,
+    n_runs: int,
+    contiguous: bool,
+) -> jax.Array:
+    """The threshold for an average run length of `arl` frames from the start to a false alarm.
+
+    Args:
+        key: For the streams.
+        chart: The statistic.
+        reference: The reference block in use.
+        pool: Standardised frames that are not in it.
+        stride: Frames between two looks.
+        arl: A.
+        n_runs: Streams.
+        contiguous: Whether a stream is made of runs of `window` neighbours, or of single frames.
+    """
+    window = len(reference)
+    horizon = stride * math.ceil(max(arl / 4, 4 * window) / stride)
+
+    def largest(key: jax.Array) -> jax.Array:
+        k_stream, k_looks = jax.random.split(key)
+        frames = drawn_stream(k_stream, pool, horizon, window if contiguous else 1)
+        return jnp.max(statistics(k_looks, chart, reference, frames, stride))
+
+    maxima = jax.lax.map(largest, jax.random.split(key, n_runs))
+    return calibration.threshold(maxima, 1 - math.exp(-(horizon - window) / (arl - window)))
