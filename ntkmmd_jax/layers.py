@@ -71,12 +71,35 @@ class Layer(linen.Module):
         }[self.initialization]
         kernel = self.param("kernel", normal_init(std), shape)
         bias = self.param("bias", linen.initializers.zeros, (self.features,))
-        if window:
-            dims = ("NHWC", "HWIO", "NHWC")
-            z = jax.lax.conv_general_dilated(h, kernel, (1, 1), "VALID", dimension_numbers=dims)
-        else:
-            z = h @ kernel
+        z = convolved(h, kernel) if window else h @ kernel
         return scale * z + bias
+
+
+def convolved(images: jax.Array, kernel: jax.Array) -> jax.Array:
+    """The convolution of images (n, h, w, c) with a kernel (a, b, c, d), without padding.
+
+    Of one image, as when training with batch size 1, by a matrix product over its patches: on a CPU
+    five times as fast, and over many networks a batched product and no grouped convolution.
+    """
+    if len(images) > 1:
+        dims = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(images, kernel, (1, 1), "VALID", dimension_numbers=dims)
+    a, b, _, d = kernel.shape
+    h, w = images.shape[1] - a + 1, images.shape[2] - b + 1
+    patches = [images[:, i : i + h, j : j + w] for i in range(a) for j in range(b)]
+    return jnp.concatenate(patches, axis=-1) @ kernel.reshape(-1, d)
+
+
+def max_pooled(images: jax.Array) -> jax.Array:
+    """The maximum over 2×2 pixels of images (n, h, w, c); a last odd row or column is dropped.
+
+    Two maxima of halves: the gradient of a window's maximum is slow on a CPU. Equal maxima share
+    the gradient.
+    """
+    n, h, w, c = images.shape
+    rows = images[:, : h // 2 * 2, : w // 2 * 2].reshape(n, h // 2, 2, w // 2 * 2, c)
+    halves = jnp.maximum(rows[:, :, 0], rows[:, :, 1]).reshape(n, h // 2, w // 2, 2, c)
+    return jnp.maximum(halves[:, :, :, 0], halves[:, :, :, 1])
 
 
 class Readout(linen.Module):
@@ -133,7 +156,7 @@ class ConvNet(linen.Module):
                     f"images of shape {x.shape[1:]} are too small for {name} and pooling"
                 )
             h = sigma(Layer(channels, self.initialization, position, (5, 5), name=name)(h))
-            h = linen.max_pool(h, (2, 2), (2, 2))
+            h = max_pooled(h)
         h = h.reshape(h.shape[0], -1)
         h = sigma(Layer(self.width, self.initialization, name="layer_1")(h))
         return Readout(self.initialization, name="readout")(h)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from flax import linen, nnx
 
-from ntkmmd_jax.layers import INITIALIZATIONS
+from ntkmmd_jax.layers import INITIALIZATIONS, convolved, max_pooled
 from ntkmmd_jax.networks import Network, as_network, convnet, freeze, from_flax, mlp, rebuild
 
 KEY = jax.random.key(0)
@@ -80,6 +80,37 @@ def test_the_papers_convnet_has_its_shapes():
     np.testing.assert_array_equal(
         network({"params": theta}, images), network({"params": theta}, images[..., None])
     )
+
+
+def test_convolution_of_one_image_and_of_many():
+    """One image goes by patches, many by XLA's convolution: the same, and so are the gradients."""
+    images = jax.random.normal(KEY, (3, 9, 11, 2))
+    kernel = jax.random.normal(jax.random.key(1), (5, 4, 2, 6))
+    windows = np.lib.stride_tricks.sliding_window_view(images, (5, 4), axis=(1, 2))
+    expected = np.einsum("nhwcab,abcd->nhwd", np.float64(windows), np.float64(kernel))
+    np.testing.assert_allclose(convolved(images, kernel), expected, atol=1e-4)
+    one_by_one = [convolved(image[None], kernel)[0] for image in images]
+    np.testing.assert_allclose(one_by_one, expected, atol=1e-4)
+
+    def total(kernel, images):
+        return jnp.sum(jnp.sin(convolved(images, kernel)))
+
+    many = jax.grad(total)(kernel, images)
+    added = sum(jax.grad(total)(kernel, image[None]) for image in images)
+    np.testing.assert_allclose(added, many, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(8, 6), (7, 9)])
+def test_max_pooling(shape):
+    """Flax's, and its gradient, where no two pixels are equal."""
+    images = jax.random.normal(KEY, (2, *shape, 3))
+
+    def windows(images):
+        return linen.max_pool(images, (2, 2), (2, 2))
+
+    np.testing.assert_array_equal(max_pooled(images), windows(images))
+    gradients = [jax.grad(lambda z, f=f: jnp.sum(f(z) ** 2))(images) for f in (max_pooled, windows)]
+    np.testing.assert_array_equal(*gradients)
 
 
 class Linen(linen.Module):
