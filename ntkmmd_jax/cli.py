@@ -140,6 +140,7 @@ def reproduce(
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted run in --out")] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
     progress: Annotated[bool, typer.Option(help="Show progress bars")] = True,
+    data: Annotated[str, typer.Option(help="mnist, or digits to stand in for it")] = "mnist",
     listing: Annotated[bool, typer.Option("--list", help="List the experiments and stop")] = False,
 ) -> None:
     """Run figures and tables of the paper, ours beside the published."""
@@ -155,7 +156,7 @@ def reproduce(
     chosen = experiments.named(ids or [])
     ntk.use_cores(devices, lapack=any(found.uses_lapack for found in chosen))
     options = {"runs": runs, "out": out, "devices": devices, "resume": resume, "seed": seed}
-    for record in experiments.reproduce(ids or [], **options, progress=progress):
+    for record in experiments.reproduce(ids or [], **options, data=data, progress=progress):
         print(f"{record['id']}: {record['title']}, {record['seconds']:.0f} s")
     print(f"written: {out}/report.md, report.html")
 
@@ -245,7 +246,7 @@ def main() -> None:
         sys.exit(130)
     except Exception as error:
         usage = hasattr(error, "format_message")  # the command line's own complaints
-        if not usage and not isinstance(error, ValueError | TypeError | OSError):
+        if not usage and not isinstance(error, ValueError | TypeError | OSError | ImportError):
             raise
         message = error.format_message() if usage else str(error)
         if message:  # empty where the help page has already been shown

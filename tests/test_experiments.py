@@ -6,6 +6,7 @@ import pytest
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax import experiments, plotting
+from ntkmmd_jax.datasets import mnist
 from ntkmmd_jax.experiments import EXPERIMENTS, Context, Experiment, Number, Outcome, reproduce
 from ntkmmd_jax.experiments.experiment import power_number
 
@@ -61,11 +62,27 @@ def test_bad_requests(tmp_path):
             reproduce(identifiers, out=tmp_path)
     with pytest.raises(ValueError, match="at least 1"):
         reproduce(["fig1"], out=tmp_path, runs=0)
+    with pytest.raises(ValueError, match="data must be 'mnist' or 'digits'"):
+        reproduce(["fig1", "tabA3"], out=tmp_path, data="cifar")
+
+
+def test_absent_data_is_known_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("NTKMMD_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    mnist.images.cache_clear()
+    with pytest.raises(FileNotFoundError, match="let the digits stand in: --data digits"):
+        reproduce(["fig1", "fig3"], out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["fig1", "fig2", "figA1", "tab2", "tabA1", "tabA2"])
+@pytest.mark.parametrize(
+    "name", ["fig1", "fig2", "figA1", "tab2", "tabA1", "tabA2", "fig3", "tabA3"]
+)
 def test_every_experiment_runs(name, tmp_path):
-    record = EXPERIMENTS[name](Context(name, 2, tmp_path, progress=False))
+    record = EXPERIMENTS[name](Context(name, 2, tmp_path, progress=False, data="digits"))
     assert record["numbers"] and (tmp_path / f"{name}.png").exists()
     experiments.report.write_report(tmp_path)
+    if EXPERIMENTS[name].uses_mnist:
+        assert "Stand-in" in (tmp_path / "report.md").read_text()
+        assert {number["published"] for number in record["numbers"]} == {None}

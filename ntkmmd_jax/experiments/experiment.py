@@ -68,6 +68,7 @@ class Context:
     seed: int = 0
     devices: int | None = None
     progress: bool = True
+    data: str = "mnist"  # or "digits", which stands in for it
 
     def sweep(
         self, name: str, tests: Mapping[str, Any], sampler: Sampler, grid: dict, **options: Any
@@ -98,6 +99,7 @@ class Experiment:
     minutes: float  # that takes on 2 cores
     run: Callable[[Context], Outcome]
     uses_lapack: bool = False  # see `use_cores`
+    uses_mnist: bool = False  # or what stands in for it
 
     @property
     def about(self) -> str:

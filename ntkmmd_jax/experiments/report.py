@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ntkmmd_jax.datasets import mnist
 from ntkmmd_jax.experiments.experiment import Context, Experiment
 from ntkmmd_jax.pytree import replace_file
 
@@ -20,6 +21,7 @@ def reproduce(
     resume: bool = False,
     seed: int = 0,
     progress: bool = True,
+    data: str = "mnist",
 ) -> list[dict[str, Any]]:
     """Run figures and tables of the paper, and write `ID.json`, `ID.png` and a report of all.
 
@@ -31,10 +33,14 @@ def reproduce(
         resume: Whether to go on with what an interrupted run has left there.
         seed: Of everything random.
         progress: Whether to show progress bars.
+        data: "mnist", or "digits" to let scikit-learn's 8 × 8 digits stand in for it, in those
+            experiments that are about MNIST.
     """
     chosen = named(identifiers)
     if runs is not None and runs < 1:
         raise ValueError(f"runs must be at least 1; got {runs}")
+    if any(experiment.uses_mnist for experiment in chosen):
+        _check_data(data)
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     records = []
@@ -43,10 +49,18 @@ def reproduce(
         if not resume:
             for stale in (out / "checkpoints").glob(f"{name}-*.jsonl"):
                 stale.unlink()
-        context = Context(name, runs or experiment.runs, out, seed, devices, progress)
+        context = Context(name, runs or experiment.runs, out, seed, devices, progress, data)
         records.append(experiment(context))
         write_report(out)
     return records
+
+
+def _check_data(data: str) -> None:
+    """Learn now, and not in an hour, that images are absent."""
+    try:
+        mnist.images(data)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error}; or let the digits stand in: --data digits") from error
 
 
 def named(identifiers: Sequence[str]) -> list[Experiment]:

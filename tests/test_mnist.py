@@ -1,0 +1,169 @@
+"""MNIST with a change of abundance: the shares, the cohort, the files; the digits stand in."""
+
+import gzip
+import hashlib
+import sys
+
+import jax
+import numpy as np
+import pytest
+import scipy.stats
+
+import ntkmmd_jax as ntk
+from ntkmmd_jax.datasets import mnist
+from ntkmmd_jax.datasets.mnist import mnist_abundance
+
+KEY = jax.random.key(3)
+N = 40_000
+NAME = "t10k-labels-idx1-ubyte"
+
+
+def header(*shape):
+    return bytes([0, 0, 8, len(shape)]) + np.asarray(shape, ">u4").tobytes()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty data folder, and no cache."""
+    monkeypatch.setenv("NTKMMD_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("share", [0.0, 0.15, 1.0])
+def test_the_shares_of_the_cohort(share):
+    """Binomial counts: within 4.5 standard errors but for 1 in 100,000 runs, and exact at 1."""
+    source = mnist.images("digits")
+    part = len(source.cohort) / len(source.words)
+    drawn = mnist.draw(KEY, N, N - 1, share, source)
+    assert [len(which) for which in drawn] == [N, N - 1]
+    for which, rate in zip(drawn, (part, share + (1 - share) * part), strict=True):
+        found = np.isin(which, source.cohort).mean()
+        assert abs(found - rate) <= 4.5 * np.sqrt(rate * (1 - rate) / N)
+
+
+def test_draws_are_uniform_and_independent():
+    """χ² of the counts of all images, and of the cohort's; none is in x because it is in y."""
+    source = mnist.images("digits")
+    n = len(source.words)
+    x, y = map(np.asarray, mnist.draw(KEY, N, N, 0.0, source))
+    _, changed = mnist.draw(KEY, 1, N, 1.0, source)
+    of_cohort = np.bincount(changed, minlength=n)[np.asarray(source.cohort)]
+    for counts in (np.bincount(x, minlength=n), np.bincount(y, minlength=n), of_cohort):
+        assert counts.sum() == N
+        assert 1e-5 < scipy.stats.chisquare(counts).pvalue < 1 - 1e-5
+    assert np.sum(x == y) <= scipy.stats.poisson.ppf(1 - 1e-5, N / n)
+
+
+def test_images_are_those_of_the_digits():
+    from sklearn.datasets import load_digits
+
+    x, y = mnist_abundance(KEY, 30, 20, data="digits")
+    assert (x.shape, y.shape, x.dtype) == ((30, 8, 8, 1), (20, 8, 8, 1), np.float32)
+    which, _ = mnist.draw(KEY, 30, 20, 0.15, mnist.images("digits"))
+    np.testing.assert_array_equal(x[..., 0], load_digits().images[which] / 16)
+    labels = load_digits().target
+    cohort = np.asarray(mnist.images("digits").cohort)
+    assert len(cohort) == 44 and set(labels[cohort]) == {1}
+
+
+def test_traced_share_and_vmap_give_the_same_numbers():
+    keys = jax.random.split(KEY, 3)
+
+    @jax.jit
+    def many(keys, share):
+        return jax.vmap(lambda k: mnist_abundance(k, 7, 5, share=share, data="digits"))(keys)
+
+    many = many(keys, 0.4)
+    for i, key in enumerate(keys):
+        for one, all_ in zip(mnist_abundance(key, 7, 5, share=0.4, data="digits"), many,
+                             strict=True):  # fmt: skip
+            np.testing.assert_array_equal(one, all_[i])
+
+
+def test_a_sweep_over_the_share():
+    grid = {"share": [0.0, 1.0], "data": "digits"}
+    table = ntk.power_sweep(0, ["gmmd"], mnist_abundance, grid, n=20, n_runs=60, progress=False)
+    null, cohort = (row.rejections for row in table.rows)
+    assert cohort == 60  # only leaning ones against all digits
+    assert null <= scipy.stats.binom.ppf(1 - 1e-5, 60, 0.05)
+
+
+def test_slant_of_lines():
+    lines = np.zeros((3, 9, 20))
+    rows = np.arange(9)
+    for line, lean in zip(lines, (0, 1, -2), strict=True):
+        line[rows, 9 - lean * (rows - 4)] = 5  # rows count downwards
+    np.testing.assert_allclose(mnist.slant(lines), [0, 1, -2], atol=1e-12)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_files_raw_and_compressed(folder, monkeypatch, suffix):
+    """Four small files in place of MNIST's, with their own sums."""
+    rng = np.random.default_rng(0)
+    wanted, files = {}, {}
+    for name, shape in zip(mnist.FILES, [(6, 4, 4), (6,), (3, 4, 4), (3,)], strict=True):
+        wanted[name] = rng.integers(0, 255, shape).astype(np.uint8)
+        content = header(*shape) + wanted[name].tobytes()
+        files[name] = (shape, hashlib.sha256(content).hexdigest())
+        (folder / "mnist").mkdir(exist_ok=True)
+        path = folder / "mnist" / f"{name}{suffix}"
+        path.write_bytes(gzip.compress(content) if suffix else content)
+    monkeypatch.setattr(mnist, "FILES", files)
+    pixels, labels = mnist._mnist()
+    train_images, train_labels, test_images, test_labels = wanted.values()
+    np.testing.assert_array_equal(pixels, np.concatenate([train_images, test_images]))
+    np.testing.assert_array_equal(labels, np.concatenate([train_labels, test_labels]))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (NAME, header(10000) + bytes(10000), "its sha256 is [0-9a-f]{64}, not ff7bcfd4"),
+        (NAME, header(60000) + bytes(60000), "no idx file of 10000 bytes: it begins with 00000801"),
+        (NAME, b"", "no idx file of 10000 bytes: it begins with nothing"),
+        (f"{NAME}.gz", gzip.compress(header(10000))[:-9], "no whole gzip file"),
+        (f"{NAME}.gz", b"<html>", "no whole gzip file"),
+    ],
+)
+def test_other_files_are_refused(folder, name, content, message):
+    (folder / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        mnist.read_idx(NAME)
+    assert str(folder / name) in str(caught.value)
+
+
+def test_absent_files_and_absent_scikit_learn(folder, monkeypatch):
+    with pytest.raises(FileNotFoundError, match=r"train-images-idx3-ubyte.gz is in none of"):
+        mnist.images.__wrapped__("mnist")
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(ImportError, match=r"pip install 'ntkmmd-jax\[images\]'"):
+        mnist.images.__wrapped__("digits")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"data": "cifar"}, "data must be"), ({"share": 1.5}, "share must lie in"),
+     ({"share": -0.1, "data": "digits"}, "share must lie in")],
+)  # fmt: skip
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        mnist_abundance(KEY, 5, 5, **options)
+
+
+def test_mnist_itself():
+    try:
+        source = mnist.images("mnist")
+    except FileNotFoundError as error:
+        pytest.skip(f"no MNIST here: {error}")
+    pixels, labels = mnist._mnist()
+    assert pixels.shape == (70000, 28, 28) and np.sum(labels == 1) == 7877
+    cohort = np.asarray(source.cohort)
+    assert len(cohort) == 1900 and set(labels[cohort]) == {1}
+    rest = np.setdiff1d(np.flatnonzero(labels == 1), cohort)
+    assert mnist.slant(pixels[cohort]).min() >= mnist.slant(pixels[rest]).max()
+    which = np.asarray([0, 59999, 60000, 69999])
+    np.testing.assert_array_equal(source.pixels(which)[..., 0], np.float32(pixels[which]) / 255)
+    x, y = mnist_abundance(KEY, 6, 5)
+    assert (x.shape, y.shape) == ((6, 28, 28, 1), (5, 28, 28, 1))
+    assert float(x.min()) == 0 and 0.9 < float(x.max()) <= 1
