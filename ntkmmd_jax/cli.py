@@ -7,12 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
+from ntkmmd_jax.cli_detect import detect
+
 app = typer.Typer(
     help="Two-sample testing with the neural tangent kernel.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+app.command()(detect)
 
 
 @app.callback()

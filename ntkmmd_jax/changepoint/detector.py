@@ -155,12 +155,17 @@ def init(
     return _start(chart, block, found, k_looks, time, stride, after)
 
 
-def _check_options(
-    pool: jax.Array, window: int, stride: int, arl: float | None, after: str
-) -> None:
+def check_sizes(window: Any, stride: Any) -> None:
+    """Refuse sizes that are no whole numbers, or too small."""
     for name, value, least in (("window", window, 2), ("stride", stride, 1)):
         if not (isinstance(value, int | np.integer) and value >= least):
             raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+
+
+def _check_options(
+    pool: jax.Array, window: int, stride: int, arl: float | None, after: str
+) -> None:
+    check_sizes(window, stride)
     if len(pool) < window + 2:
         raise ValueError(
             f"a window of {window} frames needs a longer reference: it has {len(pool)}; "

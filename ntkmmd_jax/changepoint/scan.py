@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax.changepoint.detector import State, check_statistics, first_time, init
+from ntkmmd_jax.changepoint.detector import State, check_sizes, check_statistics, first_time, init
 from ntkmmd_jax.changepoint.threshold import look_counts, statistics
-from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.measure import as_points, check_finite
 from ntkmmd_jax.pytree import load_leaves, record, save_leaves, static
 
@@ -135,8 +134,8 @@ def scan(
 ) -> Scan:
     """Compare a reference block with a window that slides over the frames after the reference.
 
-    A look comes every `stride` frames, once the window is full. It is what a `Detector` on the same
-    frames says, with all windows in one program.
+    A look comes every `stride` frames, once the window is full. It is what a `Detector` with the
+    same key says of the same frames, with all windows in one program; several sizes share θ0.
 
     Args:
         key: A JAX key or an int seed.
@@ -154,16 +153,17 @@ def scan(
     windows = (window,) if isinstance(window, int | np.integer) else tuple(window)
     if not windows:
         raise ValueError("window has no sizes: give one or several")
+    for size in windows:
+        check_sizes(size, stride)
     rows = [look_counts(len(series) - stop, w, stride) for w in windows]
     if not all(len(row) for row in rows):
         raise ValueError(
             f"a window of {max(windows)} frames does not fit between the end of the reference "
             f"({stop}) and that of the series ({len(series)})"
         )
-    keys = jax.random.split(as_key(key), len(windows))
     states = [
-        init(k, series[start:stop], window=w, stride=stride, test=test, time=stop, **options)
-        for k, w in zip(keys, windows, strict=True)
+        init(key, series[start:stop], window=w, stride=stride, test=test, time=stop, **options)
+        for w in windows
     ]
     values = [np.asarray(_statistics(state, series[stop:])) for state in states]
     check_statistics(np.concatenate(values))
@@ -182,9 +182,9 @@ def scan(
 
 @jax.jit
 def _statistics(state: State, frames: jax.Array) -> jax.Array:
+    counts = look_counts(len(frames), state.window, state.stride)
     frames = state.chart.standard(frames)
-    given = (state.key, state.chart, state.reference, frames, state.stride, state.time)
-    return statistics(*given)
+    return statistics(state.key, state.chart, state.reference, frames, counts, state.time)
 
 
 def _bounds(reference: Any, n: int) -> tuple[int, int]:

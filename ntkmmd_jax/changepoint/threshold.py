@@ -39,17 +39,17 @@ def statistics(
     chart: Chart,
     reference: jax.Array,
     frames: jax.Array,
-    stride: int,
+    counts: np.ndarray,
     start: Any = 0,
 ) -> jax.Array:
-    """T of the reference block against the window at every look, all standardised.
+    """T of the reference block against the window before every look, all standardised.
 
     Args:
         key: For the orders of training.
         chart: The statistic.
         reference: Block of frames, as many as a window has.
         frames: The stream (N, ...).
-        stride: Frames between two looks.
+        counts: Frames seen at each look, as `look_counts` gives them.
         start: Index of the first frame.
     """
     window = len(reference)
@@ -58,8 +58,7 @@ def statistics(
         seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
         return chart(jax.random.fold_in(key, start + count - 1), reference, seen)
 
-    counts = jnp.asarray(look_counts(len(frames), window, stride))
-    return jax.lax.map(look, counts, batch_size=_AT_ONCE)
+    return jax.lax.map(look, jnp.asarray(counts), batch_size=_AT_ONCE)
 
 
 def pair_null(
@@ -111,11 +110,12 @@ def arl_threshold(
     """
     window = len(reference)
     horizon = stride * math.ceil(max(arl / 4, 4 * window) / stride)
+    counts = look_counts(horizon, window, stride)
 
     def largest(key: jax.Array) -> jax.Array:
         k_stream, k_looks = jax.random.split(key)
         frames = drawn_stream(k_stream, pool, horizon, window if contiguous else 1)
-        return jnp.max(statistics(k_looks, chart, reference, frames, stride))
+        return jnp.max(statistics(k_looks, chart, reference, frames, counts))
 
     maxima = jax.lax.map(largest, jax.random.split(key, n_runs))
     return calibration.threshold(maxima, 1 - math.exp(-(horizon - window) / (arl - window)))

@@ -20,7 +20,7 @@ def recipe(test: Any) -> dict[str, Any]:
         value = getattr(test, field.name)
         if isinstance(value, Network):
             value = value.recipe  # None for a function of the user's own, who has it at loading
-        value = jax.tree.map(lambda leaf: getattr(leaf, "item", lambda: leaf)(), value)  # noqa: B023
+        value = jax.tree.map(lambda leaf: getattr(leaf, "item", lambda: leaf)(), value)
         if not isinstance(value, int | float | str | bool | tuple | None):
             raise ValueError(
                 f"{type(test).__name__}.{field.name} = {value!r} cannot be saved: "

@@ -1,0 +1,158 @@
+"""How good is a detector? Run lengths and delays by simulation; where and what has changed.
+
+A run length is the frames from the start of the stream to the first alarm. ARL is its mean when
+nothing changes; the expected detection delay (EDD) is the mean of frames from the change to the
+first alarm, with a window full of frames from before the change.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax.changepoint.detector import State
+from ntkmmd_jax.changepoint.threshold import look_counts, statistics
+from ntkmmd_jax.keys import as_key
+from ntkmmd_jax.pytree import record, static
+
+Source = Callable[..., jax.Array]  # (key, n) -> n frames
+
+
+@record
+class RunLengths:
+    """First alarms of simulated streams, in frames from the change (from the start without one)."""
+
+    lengths: jax.Array  # (r,) the horizon where there was no alarm
+    alarmed: jax.Array  # (r,) bool
+    horizon: int = static()
+
+    @property
+    def mean(self) -> float:
+        """The mean run length: ARL without a change, EDD with one.
+
+        Streams end at the horizon, so some say only that their length exceeds it. With a constant
+        rate of alarms, frames watched over alarms raised is the estimate that uses them rightly;
+        without any alarm it is infinite.
+        """
+        alarms = int(np.sum(self.alarmed))
+        return float(np.sum(np.asarray(self.lengths, float))) / alarms if alarms else float("inf")
+
+    @property
+    def error(self) -> float:
+        """Its standard error; for a constant rate where some streams had no alarm."""
+        alarms = int(np.sum(self.alarmed))
+        if alarms == len(self.alarmed):
+            return float(np.std(self.lengths) / np.sqrt(alarms))
+        return self.mean / np.sqrt(alarms) if alarms else float("inf")
+
+    @property
+    def missed(self) -> float:
+        """The share of streams without an alarm."""
+        return float(1 - np.mean(self.alarmed))
+
+
+def run_lengths(
+    key: Any,
+    state: State,
+    source: Source,
+    *,
+    before: Source | None = None,
+    n_runs: int = 200,
+    horizon: int = 1000,
+    **parameters: Any,
+) -> RunLengths:
+    """Simulate streams until `horizon` and find the first alarm of each, all in one program.
+
+    Args:
+        key: A JAX key or an int seed.
+        state: A detector's, as `init` gives it.
+        source: `source(key, n)` draws n frames. Without `before`, of a stream without change, for
+            the ARL; else of what follows the change, for the EDD.
+        before: Draws the frames before the change; a window full of them precedes it.
+        n_runs: Streams.
+        horizon: Frames of each stream after the change, or in all without one.
+        **parameters: Numbers for `source(key, n, **parameters)`, traced: a curve of delays over the
+            size of a change compiles once.
+    """
+    if not len(_looks(state, horizon, before)):
+        raise ValueError(f"a horizon of {horizon} frames has no look: the window does not fill")
+    keys = jax.random.split(as_key(key), n_runs)
+    parameters = {name: jnp.asarray(value) for name, value in parameters.items()}
+    first = _first_alarms(state, keys, parameters, source=source, before=before, horizon=horizon)
+    return RunLengths(jnp.minimum(first, horizon), first <= horizon, horizon=horizon)
+
+
+def _looks(state: State, horizon: int, before: Source | None) -> np.ndarray:
+    """Frames from the change at each look; from the start without one."""
+    if before is None:
+        return look_counts(horizon, state.window, state.stride)
+    return np.arange(state.stride, horizon + 1, state.stride)  # the window is full already
+
+
+@jax.jit(static_argnames=("source", "before", "horizon"))
+def _first_alarms(
+    state: State,
+    keys: jax.Array,
+    parameters: dict[str, jax.Array],
+    *,
+    source: Source,
+    before: Source | None,
+    horizon: int,
+) -> jax.Array:
+    """Frames to the first alarm; more than the horizon where there is none."""
+    looks = _looks(state, horizon, before)
+
+    def run(key: jax.Array) -> jax.Array:
+        k_before, k_after, k_looks = jax.random.split(key, 3)
+        frames, lead = source(k_after, horizon, **parameters), 0
+        if before is not None:
+            frames, lead = jnp.concatenate([before(k_before, state.window), frames]), state.window
+        frames = state.chart.standard(frames)
+        found = statistics(k_looks, state.chart, state.reference, frames, lead + looks)
+        alarms = found > state.threshold
+        return jnp.where(alarms.any(), jnp.asarray(looks)[alarms.argmax()], horizon + 1)
+
+    return jax.lax.map(run, keys)
+
+
+@record
+class Explanation:
+    """What a window says of the change: since when, and in which coordinates."""
+
+    change: jax.Array  # () index of the frame at which the change seems to start
+    scores: jax.Array  # (window,) the witness at its frames: high is like the reference
+    gradient: jax.Array  # of the shape of one frame: mean input-gradient of the witness
+
+    @property
+    def coordinates(self) -> np.ndarray:
+        """Coordinates by how much they drive the change, the strongest first."""
+        return np.argsort(-np.abs(np.ravel(self.gradient)))
+
+
+def explain(state: State) -> Explanation:
+    """Locate the change inside the present window, and the coordinates that drive it.
+
+    The witness is high where the reference has more mass and low where the window has. The change
+    is put where the scores of the window, in the order of time, fall apart best into two levels by
+    least squares; that supposes that it lies inside the window, as it does when an alarm is fresh.
+    The gradient is the mean of ∇g over the window, in units of the reference's spread: the witness
+    falls fastest against it, which is how the new frames differ.
+    """
+    if 0 <= state.count < state.window:  # negative: after an event, the window is still there
+        raise ValueError(f"the window is not full yet: {int(state.count)} of {state.window} frames")
+    return _explain(state)
+
+
+@jax.jit
+def _explain(state: State) -> Explanation:
+    witness, frames = state.witness(), state.buffer
+    scores = witness(frames)
+    gradient = jax.grad(lambda points: witness(points).mean())(frames).sum(0)
+    n = len(scores)
+    old = jnp.arange(1, n)  # frames before the change
+    total = jnp.cumsum(scores)
+    gap = total[:-1] / old - (total[-1] - total[:-1]) / (n - old)
+    split = old[jnp.argmax(old * (n - old) * gap**2)]
+    return Explanation(state.time - n + split, scores, gradient)

@@ -1,0 +1,350 @@
+"""Change points: charts against the tests, scans against streams, thresholds, errors, resuming."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ntkmmd_jax as ntk
+from ntkmmd_jax import changepoint
+from ntkmmd_jax.changepoint.chart import chart_test, make_chart
+from ntkmmd_jax.changepoint.detector import Detector
+from ntkmmd_jax.changepoint.threshold import drawn_stream, look_counts, pair_null
+
+NETWORK = ntk.mlp(16)
+EXACT = ntk.NTKMMD(network=NETWORK)
+TESTS = {
+    "ntk": EXACT,
+    "net": ntk.NetMMD(network=NETWORK, learning_rate=0.001, momentum=0.9),
+    "gmmd": ntk.GaussianMMD(),
+    "hotelling": ntk.Hotelling(),
+}
+QUICK = {"window": 12, "stride": 4, "threshold": 1.0}
+
+
+@pytest.fixture(scope="module")
+def series():
+    """90 frames in three coordinates; from 60 on the last one has mean 3."""
+    frames = np.random.default_rng(0).normal(size=(90, 3)).astype(np.float32)
+    frames[60:, 2] += 3
+    return frames
+
+
+def test_looks_come_every_stride_once_the_window_is_full():
+    assert look_counts(30, 10, 5).tolist() == [10, 15, 20, 25, 30]
+    assert look_counts(30, 12, 5).tolist() == [15, 20, 25, 30]
+    assert look_counts(9, 10, 5).tolist() == []
+
+
+def test_charts_are_the_symmetric_statistics(series):
+    """Of each test on the same samples, given θ0 and bandwidth (float error)."""
+    x, y = jnp.asarray(series[:20]), jnp.asarray(series[60:80])
+    key = jax.random.key(0)
+    plain = dataclasses.replace(TESTS["net"], momentum=0.0)  # its transient is not O(t)
+    charts = {
+        name: make_chart(key, chart_test(test, 20), x, 20, standardize=False)
+        for name, test in {**TESTS, "net": plain}.items()
+    }
+    found = {name: float(chart(key, x, y)) for name, chart in charts.items()}
+    kernel = ntk.empirical_ntk(NETWORK, charts["ntk"].params, jnp.concatenate([x, y]))
+    weights = ntk.signed_measure(x, y).weights
+    assert found["ntk"] == pytest.approx(float(weights @ kernel @ weights), rel=1e-4)
+    assert found["net"] == pytest.approx(found["ntk"], rel=0.05)  # up to O(t)
+    sigma = float(charts["gmmd"].bandwidths[0])
+    gaussian = ntk.GaussianMMD(bandwidth=sigma)(0, x, y)
+    assert found["gmmd"] == pytest.approx(float(gaussian.statistic), rel=1e-4)
+    assert found["hotelling"] == pytest.approx(float(ntk.Hotelling()(0, x, y).statistic), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_statistics_are_low_before_and_high_after(series, name):
+    found = changepoint.scan(
+        0, series, reference=30, window=12, stride=4, test=TESTS[name], n_draws=99
+    )
+    times, values = np.asarray(found.times), np.asarray(found.statistics)
+    assert values[times >= 72].min() > 2 * values[times < 60].max()
+    assert found.first_alarm is not None and found.delay(60) < 12
+    assert np.array_equal(found.alarms, values > float(found.threshold))
+
+
+def test_a_scan_is_what_a_detector_says(series):
+    found = changepoint.scan(3, series, reference=(5, 35), test=EXACT, **QUICK)
+    detector = Detector(3, series[5:35], test=EXACT, time=35, **QUICK)
+    report = detector.update(series[35:])
+    assert report.times[report.looked].tolist() == found.times.tolist()
+    np.testing.assert_allclose(report.statistics[report.looked], found.statistics, rtol=1e-4)
+    assert report.first_alarm == found.first_alarm
+
+
+def test_frames_in_batches_of_any_size_give_the_same(series):
+    """To the bit: every look is the same program."""
+    state = changepoint.init(0, series[:30], test=TESTS["net"], **QUICK)
+    whole, expected = changepoint.step(state, series[30:])
+    for size in (1, 7):
+        now, parts = state, []
+        for first in range(30, len(series), size):
+            now, report = changepoint.step(now, series[first : first + size])
+            parts.append(report)
+        joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+        assert same(joined, expected) and same(now, whole)
+    assert expected.alarms.any() and not expected.alarms[:20].any()
+
+
+def same(a, b):
+    raw = [jax.random.key_data(x) if x.dtype == jax.random.key(0).dtype else x
+           for tree in (a, b) for x in jax.tree.leaves(tree)]  # fmt: skip
+    half = len(raw) // 2
+    return all(
+        np.array_equal(x, y, equal_nan=True) for x, y in zip(raw[:half], raw[half:], strict=True)
+    )
+
+
+def test_step_is_pure_and_jittable(series):
+    state = changepoint.init(0, series[:30], test=EXACT, **QUICK)
+    expected = changepoint.step(state, series[30:])
+    assert same(
+        jax.jit(changepoint.step)(state, jnp.asarray(series[30:]))[1].alarms, expected[1].alarms
+    )
+    assert same(changepoint.step(state, series[30:]), expected)
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_a_saved_state_goes_on_as_if_nothing_had_happened(series, name, tmp_path):
+    detector = Detector(0, series[:30], test=TESTS[name], **QUICK)
+    detector.update(series[30:47])
+    path = detector.save(tmp_path / "state.npz")
+    again = Detector.load(path)
+    assert same(again.state, detector.state)
+    assert same(again.update(series[47:]), detector.update(series[47:]))
+
+
+def test_killed_between_two_steps(series, tmp_path):
+    """Another process goes on from the file: the alarms of one that was never interrupted."""
+    np.save(tmp_path / "rest.npy", series[50:])
+    whole = Detector(0, series[:30], test="ntk", **QUICK).update(series[30:])
+    detector = Detector(0, series[:30], test="ntk", **QUICK)
+    detector.update(series[30:50])
+    detector.save(tmp_path / "state.npz")
+    program = (
+        "import json, numpy as np; from ntkmmd_jax.changepoint import Detector;"
+        f"d = Detector.load({str(tmp_path / 'state.npz')!r});"
+        f"r = d.update(np.load({str(tmp_path / 'rest.npy')!r}));"
+        "print(json.dumps([r.times[r.alarms].tolist(), r.statistics[r.looked].tolist()]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    times, statistics = json.loads(done.stdout)
+    assert times == whole.times[whole.alarms].tolist() and times
+    assert statistics == whole.statistics[20:][whole.looked[20:]].tolist()
+
+
+def test_half_written_state(series, tmp_path):
+    path = changepoint.init(0, series[:30], test=EXACT, **QUICK).save(tmp_path / "state.npz")
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(ValueError, match="half-written"):
+        changepoint.load(path)
+    other = changepoint.scan(0, series, reference=30, test=EXACT, **QUICK).save(tmp_path / "s.npz")
+    with pytest.raises(ValueError, match="does not hold a detector's state but a Scan"):
+        changepoint.load(other)
+
+
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        ([[1.0, np.nan, 0.0]], "NaN or infinite"),
+        ([1.0, None, 0.0], "NaN or infinite"),
+        ([1.0, 2.0], r"frames of shape \(3,\)"),
+        (np.zeros((4, 5)), r"frames of shape \(3,\)"),
+        ([[1.0, 2.0, 3.0], [1.0]], "rectangular|real numbers"),
+        (["a", "b", "c"], "real numbers"),
+    ],
+)
+def test_bad_frames_leave_the_detector_as_it_was(series, frames, message):
+    detector = Detector(0, series[:30], test=EXACT, **QUICK)
+    before = detector.state
+    with pytest.raises(ValueError, match=message):
+        detector.update(frames)
+    assert detector.state is before
+    assert detector.update(series[30:90]).first_alarm is not None
+
+
+def test_after_an_alarm(series):
+    """Holding, alarms last; with a new reference there is one event, then quiet, then the next."""
+    rng = np.random.default_rng(1)
+    shift = np.repeat([0.0, 3.0, 6.0], [30, 60, 40])[:, None]
+    frames = (rng.normal(size=(130, 3)) + shift).astype(np.float32)
+    options = {**QUICK, "test": EXACT, "threshold": 1.0}
+    held = Detector(0, series[:30], **options).update(frames)
+    assert held.events.sum() == 1 and held.alarms[90:][held.looked[90:]].all()
+    renewed = Detector(0, series[:30], after="rereference", **options).update(frames)
+    first, second = renewed.times[renewed.events]
+    assert 30 <= first < 42 and 90 <= second < 102
+    quiet = (renewed.times > first) & (renewed.times < 90)
+    assert not renewed.looked[quiet][:23].any()  # 12 frames of reference, 12 of window
+    assert renewed.looked[quiet].any() and not renewed.alarms[quiet].any()
+
+
+def test_null_of_pairs_has_the_level():
+    """Per look, over fresh pools and windows; band of 4 binomial errors at 400 replicas."""
+    level, n_runs = 0.1, 400
+
+    def replica(key):
+        k_pool, k_window, k_null, k_look = jax.random.split(key, 4)
+        pool = jax.random.normal(k_pool, (80, 2))
+        chart = make_chart(
+            k_null, chart_test(ntk.NTKMMD(network=ntk.mlp(8)), 10), pool, 10, standardize=False
+        )
+        null = pair_null(k_null, chart, pool, 10, 49, False)
+        t = chart(k_look, pool[:10], jax.random.normal(k_window, (10, 2)))
+        return t > ntk.calibration.threshold(null, level)
+
+    rate = float(jnp.mean(jax.lax.map(replica, jax.random.split(jax.random.key(0), n_runs))))
+    assert abs(rate - level) < 4 * np.sqrt(level * (1 - level) / n_runs)
+
+
+def test_a_short_pool_is_cut_in_halves_and_scaled():
+    """Blocks of 15 instead of 20, so 15/20 of their statistic: E T ~ 1/n."""
+    pool = jax.random.normal(jax.random.key(0), (30, 2))
+    chart = make_chart(jax.random.key(1), chart_test("gmmd", 20), pool, 20, standardize=False)
+    whole = pair_null(jax.random.key(2), chart, pool, 15, 5, False)
+    scaled = pair_null(jax.random.key(2), chart, pool, 20, 5, False)
+    np.testing.assert_allclose(scaled, 0.75 * whole, rtol=1e-6)
+
+
+def test_drawn_streams_keep_runs_together():
+    pool = jnp.arange(50)[:, None]
+    stream = np.asarray(drawn_stream(jax.random.key(0), pool, 35, 10))[:, 0]
+    steps = np.diff(stream)
+    assert len(stream) == 35 and (np.delete(steps, [9, 19, 29]) == 1).all()
+    assert len(np.unique(drawn_stream(jax.random.key(0), pool, 200, 1))) > 40
+
+
+def normals(key, n):
+    return jax.random.normal(key, (n, 2))
+
+
+def shifted(key, n, size):
+    return normals(key, n) + size
+
+
+def test_run_length_and_delays():
+    """ARL as wanted: 20 % beside 4 errors of calibration (7 %) and simulation; EDD falls."""
+    pool = normals(jax.random.key(5), 5000)
+    options = {"window": 20, "stride": 10, "test": ntk.NTKMMD(network=ntk.mlp(8))}
+    state = changepoint.init(0, pool, arl=400, contiguous=False, **options)
+    found = changepoint.run_lengths(1, state, normals, n_runs=300, horizon=800)
+    assert abs(found.mean / 400 - 1) < 0.2 + 4 * np.hypot(0.07, found.error / found.mean)
+    delays = [
+        changepoint.run_lengths(
+            2, state, shifted, before=normals, n_runs=100, horizon=300, size=size
+        )
+        for size in (0.5, 1.0, 3.0)
+    ]
+    means = [one.mean for one in delays]
+    assert means[0] > means[1] > means[2] >= 10
+    assert delays[2].missed == 0
+
+
+def test_run_lengths_that_end_early():
+    """Frames watched over alarms raised."""
+    found = changepoint.RunLengths(
+        jnp.array([10, 40, 100]), jnp.array([True, True, False]), horizon=100
+    )
+    assert found.mean == 75 and found.error == pytest.approx(75 / np.sqrt(2))
+    assert found.missed == pytest.approx(1 / 3)
+    none = changepoint.RunLengths(jnp.array([100]), jnp.array([False]), horizon=100)
+    assert none.mean == float("inf")
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_where_and_what_has_changed(series, name):
+    detector = Detector(0, series[:30], test=TESTS[name], time=30, **QUICK)
+    with pytest.raises(ValueError, match="not full"):
+        changepoint.explain(detector.state)
+    detector.update(series[30:66])
+    found = changepoint.explain(detector.state)
+    assert abs(int(found.change) - 60) <= 1
+    assert found.gradient[2] < 0  # the new frames are higher there
+    if name != "hotelling":  # whose direction is that of an inverse covariance of 24 frames
+        assert found.coordinates[0] == 2
+    assert found.scores.shape == (12,)
+
+
+def test_several_windows_and_files(series, tmp_path):
+    found = changepoint.scan(
+        0, series, reference=30, window=(8, 12), stride=4, test=EXACT, threshold=1.0
+    )
+    one = changepoint.scan(0, series, reference=30, test=EXACT, **QUICK)
+    assert found.statistics.shape == (2, len(found.times)) and len(found.first_alarm) == 2
+    assert same(found[12], one)
+    assert np.isnan(found.statistics[1, 0]) and not found.alarms[1, 0]
+    assert changepoint.Scan.load(found.save(tmp_path / "scan.npz")).to_dict() == found.to_dict()
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert "window 8" in repr(found) and "first alarm at frame" in repr(found)
+    assert found.false_alarms(60) == [(0, 6), (0, 5)]
+    with pytest.raises(KeyError, match="no window 9"):
+        found[9]
+    ax = found.plot(change=60)
+    assert ax.get_xlabel() == "frame" and len(ax.lines) == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"test": "c2st"}, "a chart takes one of"),
+        ({"window": 1}, "window must be"),
+        ({"stride": 0}, "stride must be"),
+        ({"window": 29}, "needs a longer reference"),
+        ({"reference": (40, 20)}, "no part of a series"),
+        ({"reference": "x"}, "an index, a pair or a slice"),
+        ({"window": 25, "reference": 70}, "does not fit"),
+        ({"level": 0.0001, "threshold": None}, "cannot reach level"),
+        ({"arl": 10, "threshold": None}, "exceed two windows"),
+        ({"after": "stop"}, "after must be one of"),
+        ({"test": "hotelling", "window": 2}, "too few for the covariance"),
+    ],
+)
+def test_bad_options(series, options, message):
+    given = {"reference": 30, "test": EXACT, **QUICK, **options}
+    with pytest.raises(ValueError, match=message):
+        changepoint.scan(0, series, **given)
+
+
+def test_bad_series(series):
+    broken = series.copy()
+    broken[70, 1] = np.inf
+    with pytest.raises(ValueError, match="the first is sample 70"):
+        changepoint.scan(0, broken, reference=30, **QUICK)
+
+
+def test_diverging_training_is_an_error(series):
+    wild = dataclasses.replace(TESTS["net"], learning_rate=1e30, network=ntk.mlp((4, 4)))
+    with pytest.raises(ValueError, match="no quantile"):
+        changepoint.init(0, series[:30], window=4, test=wild, n_draws=99)
+    detector = Detector(0, series[:30], test=wild, **QUICK)
+    before = detector.state
+    with pytest.raises(ValueError, match="not a number"):
+        detector.update(series[30:60])
+    assert detector.state is before
+
+
+def test_constant_coordinates_and_one_coordinate():
+    """A constant coordinate is left as it is; a flat series has one coordinate."""
+    rng = np.random.default_rng(0)
+    flat = np.concatenate([rng.normal(size=60), rng.normal(size=30) + 4])
+    found = changepoint.scan(0, flat, reference=30, test=EXACT, **QUICK)
+    assert found.first_alarm >= 60
+    padded = np.stack([flat, np.full(90, 7.0)], axis=1)
+    assert np.isfinite(
+        changepoint.scan(0, padded, reference=30, test=EXACT, **QUICK).statistics
+    ).all()
+    detector = Detector(0, flat[:30], test=EXACT, **QUICK)
+    assert detector.update(0.5).times.tolist() == [0] and detector.update([0.5]).times.tolist() == [
+        1
+    ]
