@@ -10,7 +10,7 @@ True
 (4,)
 """
 
-from ntkmmd_jax import _xla, calibration, datasets, statistics, streaming, theory
+from ntkmmd_jax import _xla, calibration, changepoint, datasets, statistics, streaming, theory
 from ntkmmd_jax.comparison import Comparison, compare
 from ntkmmd_jax.cores import use_cores
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
@@ -64,6 +64,7 @@ __all__ = [
     "TwoSampleTest",
     "Witness",
     "calibration",
+    "changepoint",
     "compare",
     "convnet",
     "datasets",

@@ -145,7 +145,10 @@ def reproduce(
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted run in --out")] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
     progress: Annotated[bool, typer.Option(help="Show progress bars")] = True,
-    data: Annotated[str, typer.Option(help="mnist, or digits to stand in for it")] = "mnist",
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="A stand-in: digits for MNIST, synthetic for MSRC-12; may repeat"),
+    ] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the experiments and stop")] = False,
 ) -> None:
     """Run figures and tables of the paper, ours beside the published."""
@@ -161,7 +164,7 @@ def reproduce(
     chosen = experiments.named(ids or [])
     ntk.use_cores(devices, lapack=any(found.uses_lapack for found in chosen))
     options = {"runs": runs, "out": out, "devices": devices, "resume": resume, "seed": seed}
-    for record in experiments.reproduce(ids or [], **options, data=data, progress=progress):
+    for record in experiments.reproduce(ids or [], **options, data=data or (), progress=progress):
         print(f"{record['id']}: {record['title']}, {record['seconds']:.0f} s")
     print(f"written: {out}/report.md, report.html")
 

@@ -2,8 +2,17 @@
 
 from ntkmmd_jax.datasets.gaussian import covariance_shift, gaussian_mixture, mean_shift
 from ntkmmd_jax.datasets.mnist import mnist_abundance
+from ntkmmd_jax.datasets.msrc12 import msrc12, synthetic_gestures
 
 # By name on the command line.
 SAMPLERS = ("mean_shift", "covariance_shift", "gaussian_mixture", "mnist_abundance")
 
-__all__ = ["SAMPLERS", "covariance_shift", "gaussian_mixture", "mean_shift", "mnist_abundance"]
+__all__ = [
+    "SAMPLERS",
+    "covariance_shift",
+    "gaussian_mixture",
+    "mean_shift",
+    "mnist_abundance",
+    "msrc12",
+    "synthetic_gestures",
+]

@@ -68,7 +68,7 @@ class Context:
     seed: int = 0
     devices: int | None = None
     progress: bool = True
-    data: str = "mnist"  # or "digits", which stands in for it
+    data: str = ""  # one of the experiment's, if it reads any
 
     def sweep(
         self, name: str, tests: Mapping[str, Any], sampler: Sampler, grid: dict, **options: Any
@@ -99,7 +99,8 @@ class Experiment:
     minutes: float  # that takes on 2 cores
     run: Callable[[Context], Outcome]
     uses_lapack: bool = False  # see `use_cores`
-    uses_mnist: bool = False  # or what stands in for it
+    data: tuple[str, ...] = ()  # what it reads, and what can stand in for it
+    load: Callable[[str], Any] | None = None  # reads it, or says where it should be
 
     @property
     def about(self) -> str:

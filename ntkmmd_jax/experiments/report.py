@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ntkmmd_jax.datasets import mnist
 from ntkmmd_jax.experiments.experiment import Context, Experiment
 from ntkmmd_jax.pytree import replace_file
 
@@ -21,7 +20,7 @@ def reproduce(
     resume: bool = False,
     seed: int = 0,
     progress: bool = True,
-    data: str = "mnist",
+    data: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Run figures and tables of the paper, and write `ID.json`, `ID.png` and a report of all.
 
@@ -33,14 +32,13 @@ def reproduce(
         resume: Whether to go on with what an interrupted run has left there.
         seed: Of everything random.
         progress: Whether to show progress bars.
-        data: "mnist", or "digits" to let scikit-learn's 8 × 8 digits stand in for it, in those
-            experiments that are about MNIST.
+        data: Stand-ins for data that you do not have, some of "digits" (scikit-learn's, for MNIST)
+            and "synthetic" (for MSRC-12).
     """
     chosen = named(identifiers)
     if runs is not None and runs < 1:
         raise ValueError(f"runs must be at least 1; got {runs}")
-    if any(experiment.uses_mnist for experiment in chosen):
-        _check_data(data)
+    read = _data(chosen, [data] if isinstance(data, str) else list(data))
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     records = []
@@ -49,18 +47,30 @@ def reproduce(
         if not resume:
             for stale in (out / "checkpoints").glob(f"{name}-*.jsonl"):
                 stale.unlink()
-        context = Context(name, runs or experiment.runs, out, seed, devices, progress, data)
+        context = Context(name, runs or experiment.runs, out, seed, devices, progress, read[name])
         records.append(experiment(context))
         write_report(out)
     return records
 
 
-def _check_data(data: str) -> None:
-    """Learn now, and not in an hour, that images are absent."""
-    try:
-        mnist.images(data)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error}; or let the digits stand in: --data digits") from error
+def _data(chosen: Sequence[Experiment], wanted: list[str]) -> dict[str, str]:
+    """What each experiment reads; learn now, and not in an hour, if it is absent."""
+    known = sorted({name for experiment in chosen for name in experiment.data})
+    if unknown := [name for name in wanted if name not in known]:
+        raise ValueError(f"no experiment here reads {unknown}; there is {known}")
+    read = {}
+    for experiment in chosen:
+        picked = [name for name in wanted if name in experiment.data] or [*experiment.data, ""]
+        read[experiment.identifier] = picked[0]
+        if experiment.load is not None:
+            try:
+                experiment.load(picked[0])
+            except FileNotFoundError as error:
+                stand_in = experiment.data[-1]
+                raise FileNotFoundError(
+                    f"{error}; or let something else stand in: --data {stand_in}"
+                ) from error
+    return read
 
 
 def named(identifiers: Sequence[str]) -> list[Experiment]:

@@ -10,7 +10,7 @@ power was computed. Agreement assumes 500 published runs, as for the paper's Gau
 
 from ntkmmd_jax import datasets, plotting
 from ntkmmd_jax.experiments.experiment import Context, Experiment, Outcome, power_number
-from ntkmmd_jax.experiments.fig3 import SHARE, stand_in, trained_test
+from ntkmmd_jax.experiments.fig3 import DATA, SHARE, stand_in, trained_test
 
 SIZES = (100, 200, 300, 500, 1000, 2000)
 PUBLISHED = {
@@ -57,4 +57,4 @@ def run(context: Context) -> Outcome:
 
 
 TITLE = "MNIST abundance change, power over the training size"
-EXPERIMENT = Experiment("tabA3", TITLE, 500, 500, 45, run, uses_mnist=True)
+EXPERIMENT = Experiment("tabA3", TITLE, 500, 500, 45, run, **DATA)
