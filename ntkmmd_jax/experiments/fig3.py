@@ -6,9 +6,9 @@ network is the paper's, He-initialised and trained whole (it does not say), with
 cohort is our choice (`datasets.mnist`). The embedding is scikit-learn's t-SNE of the test images.
 The stand-in `--data digits` has 8 × 8 images, too small to pool twice: one convolution, 5×5×1×16.
 
-Nor does the paper say in which order samples are visited. Here x and y take turns. In a random order
-the first k samples hold unequally many of each, and until that evens out, the witness shows mostly
-how bright the network finds an image whatever its class; that statistic is drawn too.
+Nor does the paper say in which order samples are visited. Here x and y take turns. In a random
+order the first samples hold unequally many of each, so that the sum of their ±∇f has a part along
+the mean gradient, which tells nothing of p − q; it evens out. That statistic is drawn too.
 """
 
 import dataclasses
@@ -141,9 +141,8 @@ def _draw_statistics(axes: Any, results: dict, shuffled: dict, exact: TwoSampleR
     ax.spines[["top", "right"]].set_visible(False)
     for ax, count in zip(axes[1:], MOMENTS, strict=True):
         plotting.result(results[count], ax=ax)
-        ax.set_title(
-            f"after {count} samples: p = {float(results[count].pvalue):.2g}", size="medium"
-        )
+        pvalue = float(results[count].pvalue)
+        ax.set_title(f"after {count} samples: p = {pvalue:.2g}", fontsize="medium")
         ax.set_xlabel("statistic, per unit of training time")
         ax.get_legend().remove()
     axes[1].legend(["null (400 permutations)", "threshold, level 0.05", "statistic"],
@@ -181,4 +180,5 @@ def _draw_maps(
 
 
 TITLE = "MNIST abundance change along the training"
-EXPERIMENT = Experiment("fig3", TITLE, None, 1, 3, run, uses_mnist=True)
+DATA = {"data": ("mnist", "digits"), "load": mnist.images}
+EXPERIMENT = Experiment("fig3", TITLE, None, 1, 3, run, **DATA)
