@@ -144,9 +144,11 @@ def power(table: "PowerTable", ax: Any = None) -> Any:
     if not table.rows or not table.rows[0].point:
         raise ValueError("nothing to draw: the sweep has no grid parameter")
     across = next(iter(table.rows[0].point))
+    values = {name: {str(row.point[name]) for row in table.rows} for name in table.rows[0].point}
+    varying = [name for name in values if name != across and len(values[name]) > 1]
     lines: dict[str, list[PowerRow]] = {}
     for row in table.rows:
-        others = [f"{name} = {value}" for name, value in row.point.items() if name != across]
+        others = [f"{name} = {row.point[name]}" for name in varying]
         lines.setdefault(", ".join([row.test, *others]), []).append(row)
     for (label, rows), marker, colour in zip(
         lines.items(), itertools.cycle(MARKERS), itertools.cycle(COLOURS), strict=False

@@ -1,4 +1,10 @@
-"""Tables A1 and A2: networks and SGD settings, on the covariance shift with ρ = 0.12, d = 100."""
+"""Tables A1 and A2: networks and SGD settings, on the covariance shift with ρ = 0.12, d = 100.
+
+The paper gives the initialisation of the two-layer network only, N(0, 1) for its weights. Ours of
+three layers is He's, with a frozen readout all the same. With N(0, 1) in the first layer (and
+N(0, 1/m) in the second) the power would be .70, .77, .83 over the widths, and the second layer's
+part of the kernel much larger than the first's.
+"""
 
 import numpy as np
 
@@ -8,10 +14,10 @@ from ntkmmd_jax.networks import mlp
 from ntkmmd_jax.twosample import NetMMD
 
 WIDTHS = (256, 512, 1024)
-NETWORKS = {  # activation, depth, and the published powers over WIDTHS
-    "2-layer softplus": ("softplus", 1, (82.0, 81.6, 82.0)),
-    "2-layer relu": ("relu", 1, (79.8, 84.4, 82.8)),
-    "3-layer relu": ("relu", 2, (85.8, 88.4, 91.0)),
+NETWORKS = {  # activation, depth, initialisation, and the published powers over WIDTHS
+    "2-layer softplus": ("softplus", 1, "paper", (82.0, 81.6, 82.0)),
+    "2-layer relu": ("relu", 1, "paper", (79.8, 84.4, 82.8)),
+    "3-layer relu": ("relu", 2, "he", (85.8, 88.4, 91.0)),
 }
 TRAINING = {  # batch size, epochs, and the published power
     "batch 1, 1 epoch": (1, 1, 84.2),
@@ -24,12 +30,10 @@ TRAINING = {  # batch size, epochs, and the published power
 def tab_a1(context: Context) -> Outcome:
     """Activation, depth and width."""
     numbers = []
-    for name, (activation, depth, published) in NETWORKS.items():
-        tests = {
-            f"{name}, m = {m}": NetMMD(network=mlp((m,) * depth, activation=activation))
-            for m in WIDTHS
-        }
-        numbers += _powers(context, name.replace(" ", "-"), tests, published)
+    for name, (activation, depth, start, published) in NETWORKS.items():
+        options = {"activation": activation, "initialization": start}
+        tests = {f"{name}, m = {m}": NetMMD(network=mlp((m,) * depth, **options)) for m in WIDTHS}
+        numbers += _powers(context, name, tests, published)
     return Outcome({"rho": 0.12, "d": 100, "n": 200}, numbers, _bars(numbers))
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import json
 import math
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -77,12 +78,13 @@ class Context:
         folder = self.out / "checkpoints"
         folder.mkdir(parents=True, exist_ok=True)
         options = {"n_runs": self.n_runs, "devices": self.devices, **options}
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
         return power_sweep(
             self.seed,
             tests,
             sampler,
             grid,
-            checkpoint=folder / f"{self.identifier}-{name}.jsonl",
+            checkpoint=folder / f"{self.identifier}-{plain}.jsonl",
             progress=self.progress,
             **options,
         )
