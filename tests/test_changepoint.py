@@ -348,3 +348,45 @@ def test_constant_coordinates_and_one_coordinate():
     assert detector.update(0.5).times.tolist() == [0] and detector.update([0.5]).times.tolist() == [
         1
     ]
+
+
+def ntkmmd(*arguments, text=None):
+    command = [sys.executable, "-m", "ntkmmd_jax", "detect", *map(str, arguments)]
+    return subprocess.run(command, input=text, capture_output=True, text=True)
+
+
+def test_command_line(series, tmp_path):
+    """A recorded series; the same live, with bad lines, stopped and resumed by its state."""
+    np.save(tmp_path / "series.npy", series)
+    options = ("--reference", "0:30", "--window", 12, "--stride", 4, "--test", "ntk")
+    options += ("--threshold", 1.0)
+    done = ntkmmd(tmp_path / "series.npy", *options, "--json", "--plot", tmp_path / "out.png")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert set(found) >= {"times", "statistics", "threshold", "alarms", "first_alarm"}
+    assert 60 <= found["first_alarm"] < 72 and (tmp_path / "out.png").stat().st_size > 1000
+    lines = [",".join(map(str, frame)) for frame in series.tolist()]
+    live = (*options, "--follow", "--json", "--state", tmp_path / "state.npz")
+    first = ntkmmd(*live, text="\n".join([*lines[:50], "1,2", "x,y,z", "nan,1,2"]))
+    assert first.returncode == 0 and first.stdout == ""
+    said = first.stderr.splitlines()
+    assert [line.split(" left out")[0] for line in said] == [
+        f"ntkmmd: line {i}" for i in (51, 52, 53)
+    ]
+    second = ntkmmd(*live, text="\n".join(lines[50:]))
+    (event,) = map(json.loads, second.stdout.splitlines())
+    assert event["time"] == found["first_alarm"]
+    assert abs(event["change"] - 60) <= 2 and event["coordinates"][0] == 2
+
+
+def test_command_line_refuses(tmp_path):
+    for arguments, message in (
+        (("--reference", "0:30"), "give a file"),
+        ((tmp_path / "none.npy", "--reference", "0:30"), "no such file"),
+        (("--follow", "--reference", "x"), "0:300; got 'x'"),
+        (("--follow", "--reference", "0:30", "--window", 5, "--plot", "a.png"), "neither --plot"),
+        (("--follow", "--reference", "0:30", "--window", 5), "needs 30 frames; got 0"),
+    ):
+        done = ntkmmd(*arguments, text="")
+        assert done.returncode == 2 and message in done.stderr, done
+        assert len(done.stderr.splitlines()) == 1

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from ntkmmd_jax import changepoint, plotting
-from ntkmmd_jax.datasets.msrc12 import CHANGE, SUBJECTS, msrc12
+from ntkmmd_jax.datasets.gestures import CHANGE, SUBJECTS, msrc12
 from ntkmmd_jax.experiments.experiment import Context, Experiment, Number, Outcome
 
 WINDOWS = (100, 150, 200)

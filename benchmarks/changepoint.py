@@ -1,0 +1,99 @@
+"""The streaming detector: frames a second and memory; run lengths wanted and found; delays.
+
+python benchmarks/changepoint.py speed [frames]   # d = 54, window 200, a look every 10 frames
+python benchmarks/changepoint.py arl              # Gaussian streams, d = 10, window 50
+"""
+
+import resource
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ntkmmd_jax as ntk
+from ntkmmd_jax import changepoint
+
+
+def speed(frames: int = 1_000_000) -> None:
+    """Frames a second of `step`, and of the exact detector the memory on the way."""
+    pool = jax.random.normal(jax.random.key(0), (600, 54))
+    chunk = jax.random.normal(jax.random.key(1), (1000, 54))
+    print("d = 54, window 200, stride 10; frames a second, after compilation")
+    for test in changepoint.METHODS:
+        state = changepoint.init(0, pool, window=200, test=test)
+        state, _ = changepoint.step(state, chunk)
+        rates = []
+        for _ in range(3):
+            start = time.perf_counter()
+            state, report = changepoint.step(state, chunk)
+            jax.block_until_ready(report)
+            rates.append(len(chunk) / (time.perf_counter() - start))
+        print(f"{test:10} {max(rates):8.0f}", flush=True)
+    print("exact detector: frames seen, seconds, peak MB of the process")
+    state, start = changepoint.init(0, pool, window=200, test="ntk"), time.perf_counter()
+    for i in range(1, frames // len(chunk) + 1):
+        state, _ = changepoint.step(state, chunk)
+        if i % max(1, frames // len(chunk) // 8) == 0:
+            int(state.time)  # wait
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            spent = time.perf_counter() - start
+            print(f"{i * len(chunk):9} {spent:7.1f} {peak:7.0f}", flush=True)
+
+
+def normals(key: jax.Array, n: int) -> jax.Array:
+    """Frames before the change."""
+    return jax.random.normal(key, (n, 10))
+
+
+def shifted(key: jax.Array, n: int, size: jax.Array) -> jax.Array:
+    """Frames after a change of the mean, of length `size`."""
+    return normals(key, n) + size / jnp.sqrt(10.0)
+
+
+def arl(pools: int = 8, wanted: tuple[int, ...] = (1000, 4000)) -> None:
+    """ARL over pools of 20,000 frames, and the delays for changes of several sizes."""
+    network = ntk.mlp(128)
+    tests = {
+        "ntk": ntk.NTKMMD(network=network),
+        "net": ntk.NetMMD(network=network, learning_rate=0.1),
+        "gmmd": ntk.GaussianMMD(),
+        "hotelling": ntk.Hotelling(),
+    }
+    sizes = (0.5, 1.0, 1.5, 2.0, 3.0)
+    print("d = 10, window 50, stride 10, pools of 20,000; ARL: mean over pools [range]")
+    for name, test in tests.items():
+        for target in wanted:
+            found = []
+            for seed in range(pools):
+                pool = normals(jax.random.key(100 + seed), 20_000)
+                options = {"window": 50, "test": test, "contiguous": False, "arl": target}
+                state = changepoint.init(seed, pool, **options)
+                lengths = changepoint.run_lengths(
+                    200 + seed, state, normals, n_runs=250, horizon=2 * target
+                )
+                found.append(lengths.mean)
+            spread = f"[{min(found):.0f}, {max(found):.0f}]"
+            print(f"{name:10} wanted {target:5} found {np.mean(found):6.0f} {spread}", flush=True)
+        delays = [
+            changepoint.run_lengths(
+                3, state, shifted, before=normals, n_runs=200, horizon=1000, size=size
+            )
+            for size in sizes
+        ]
+        shown = ", ".join(
+            f"{size}: {one.mean:.0f} ± {one.error:.0f}"
+            for size, one in zip(sizes, delays, strict=True)
+        )
+        print(f"{name:10} delay at ARL {wanted[-1]}, by size of the change: {shown}", flush=True)
+
+
+if __name__ == "__main__":
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    if command == "speed":
+        speed(*map(int, sys.argv[2:]))
+    elif command == "arl":
+        arl()
+    else:
+        sys.exit(__doc__)
