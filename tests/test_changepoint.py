@@ -13,7 +13,7 @@ import pytest
 import ntkmmd_jax as ntk
 from ntkmmd_jax import changepoint
 from ntkmmd_jax.changepoint.chart import chart_test, make_chart
-from ntkmmd_jax.changepoint.detector import Detector
+from ntkmmd_jax.changepoint.live import Detector
 from ntkmmd_jax.changepoint.threshold import drawn_stream, look_counts, pair_null
 
 NETWORK = ntk.mlp(16)

@@ -1,7 +1,8 @@
 """Online change-point detection: a reference block against a sliding window, look after look."""
 
 from ntkmmd_jax.changepoint.chart import METHODS
-from ntkmmd_jax.changepoint.detector import Detector, Report, State, init, load, step
+from ntkmmd_jax.changepoint.detector import Report, State, init, load, step
+from ntkmmd_jax.changepoint.live import Detector
 from ntkmmd_jax.changepoint.measures import Explanation, RunLengths, explain, run_lengths
 from ntkmmd_jax.changepoint.scan import Scan, scan
 

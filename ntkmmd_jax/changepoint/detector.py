@@ -17,16 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax.calibration import check_level
-from ntkmmd_jax.calibration import threshold as quantile
 from ntkmmd_jax.changepoint.chart import Chart, chart_test, make_chart
-from ntkmmd_jax.changepoint.threshold import arl_threshold, pair_null
+from ntkmmd_jax.changepoint.threshold import calibrated
 from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.measure import as_points, check_finite
 from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static
 from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 
 AFTER = ("hold", "rereference")
-_CHUNK = 64  # frames that a `Detector` sends at once
 
 
 @record
@@ -144,7 +142,7 @@ def init(
     k_chart, k_block, k_threshold, k_looks = jax.random.split(key, 4)
     chart = make_chart(k_chart, chart_test(test, window), pool, window, standardize=standardize)
     options = {"window": window, "stride": stride, "arl": arl, "n_draws": n_draws}
-    block, found = _calibrated(
+    block, found = calibrated(
         k_block, k_threshold, chart, pool, level, threshold, contiguous=contiguous, **options
     )
     if not np.isfinite(found):
@@ -177,39 +175,6 @@ def _check_options(
         raise ValueError(f"after must be one of {AFTER}; got {after!r}")
 
 
-@jax.jit(static_argnames=("window", "stride", "arl", "n_draws", "contiguous"))
-def _calibrated(
-    k_block: jax.Array,
-    k_threshold: jax.Array,
-    chart: Chart,
-    pool: jax.Array,
-    level: Any,
-    threshold: Any,
-    *,
-    window: int,
-    stride: int,
-    arl: float | None,
-    n_draws: int,
-    contiguous: bool,
-) -> tuple[jax.Array, jax.Array]:
-    """The reference block, drawn from the pool, and the threshold."""
-    pool = chart.standard(pool)
-    if contiguous:
-        first = jax.random.randint(k_block, (), 0, len(pool) - window + 1)
-        shuffled = jnp.roll(pool, -first, axis=0)
-    else:
-        shuffled = jax.random.permutation(k_block, pool)
-    block, others = shuffled[:window], shuffled[window:]
-    if threshold is not None:
-        return block, jnp.asarray(threshold, pool.dtype)
-    if arl is not None:
-        return block, arl_threshold(
-            k_threshold, chart, block, others, stride, arl, n_draws, contiguous
-        )
-    null = pair_null(k_threshold, chart, pool, window, n_draws, contiguous)
-    return block, quantile(null, level)
-
-
 def _start(
     chart: Chart, block: jax.Array, threshold: Any, key: Any, time: int, stride: int, after: str
 ) -> State:
@@ -226,7 +191,7 @@ def step(state: State, frames: Any) -> tuple[State, Report]:
     Frames one at a time or many at once give the same state and the same alarms. Frames that are
     not finite, or of another width, are an error, and the state given is as it was.
     """
-    return _step(state, as_frames(frames, state.reference.shape[1:]))
+    return jitted_step(state, as_frames(frames, state.reference.shape[1:]))
 
 
 def as_frames(frames: Any, features: tuple[int, ...]) -> jax.Array:
@@ -253,7 +218,8 @@ def _rectangular(frames: Any) -> bool:
 
 
 @jax.jit
-def _step(state: State, frames: jax.Array) -> tuple[State, Report]:
+def jitted_step(state: State, frames: jax.Array) -> tuple[State, Report]:
+    """`step` without its checks."""
     return jax.lax.scan(take_frame, state, frames)
 
 
@@ -285,43 +251,3 @@ def check_statistics(statistics: np.ndarray) -> None:
             "T is not a number: the training diverges (choose a smaller learning rate), or the "
             "covariance of a window is singular"
         )
-
-
-class Detector:
-    """The detector as an object, for those who want one: `update` frames, `save`, `load`.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> detector = Detector(0, rng.normal(size=(200, 2)), window=20, test="ntk")
-        >>> detector.update(rng.normal(size=(40, 2)) + 3).first_alarm
-        19
-    """
-
-    def __init__(self, key: Any, reference: Any, **options: Any) -> None:
-        """As `init`."""
-        self.state = init(key, reference, **options)
-
-    def update(self, frames: Any) -> Report:
-        """Take frames; on an error the detector stays as it was."""
-        frames = as_frames(frames, self.state.reference.shape[1:])
-        state, reports, first = self.state, [], 0
-        while first < len(frames):  # in chunks of two sizes, so that two programs are compiled
-            size = _CHUNK if len(frames) - first >= _CHUNK else 1
-            state, report = _step(state, frames[first : first + size])
-            reports.append(report)
-            first += size
-        report = jax.tree.map(lambda *leaves: np.concatenate(leaves), *reports)
-        check_statistics(report.statistics[report.looked])
-        self.state = state
-        return report
-
-    def save(self, path: str | os.PathLike) -> Path:
-        """Save the state."""
-        return self.state.save(path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike, *, network: Any = None) -> "Detector":
-        """Go on from a saved state."""
-        detector = cls.__new__(cls)
-        detector.state = load(path, network=network)
-        return detector

@@ -119,3 +119,50 @@ def arl_threshold(
 
     maxima = jax.lax.map(largest, jax.random.split(key, n_runs))
     return calibration.threshold(maxima, 1 - math.exp(-(horizon - window) / (arl - window)))
+
+
+@jax.jit(static_argnames=("window", "stride", "arl", "n_draws", "contiguous"))
+def calibrated(
+    k_block: jax.Array,
+    k_threshold: jax.Array,
+    chart: Chart,
+    pool: jax.Array,
+    level: Any,
+    threshold: Any,
+    *,
+    window: int,
+    stride: int,
+    arl: float | None,
+    n_draws: int,
+    contiguous: bool,
+) -> tuple[jax.Array, jax.Array]:
+    """The reference block, drawn from the pool and standardised, and the threshold.
+
+    Args:
+        k_block: For the block.
+        k_threshold: For the pilot draws.
+        chart: The statistic.
+        pool: Frames (N, ...).
+        level: Of a look.
+        threshold: The threshold itself, or None.
+        window: Frames in the block.
+        stride: Frames between two looks.
+        arl: The average run length, or None.
+        n_draws: Pairs of blocks, or streams.
+        contiguous: Whether blocks are runs of neighbours.
+    """
+    pool = chart.standard(pool)
+    if contiguous:
+        first = jax.random.randint(k_block, (), 0, len(pool) - window + 1)
+        shuffled = jnp.roll(pool, -first, axis=0)
+    else:
+        shuffled = jax.random.permutation(k_block, pool)
+    block, others = shuffled[:window], shuffled[window:]
+    if threshold is not None:
+        return block, jnp.asarray(threshold, pool.dtype)
+    if arl is not None:
+        return block, arl_threshold(
+            k_threshold, chart, block, others, stride, arl, n_draws, contiguous
+        )
+    null = pair_null(k_threshold, chart, pool, window, n_draws, contiguous)
+    return block, calibration.threshold(null, level)
