@@ -8,7 +8,9 @@ The stand-in `--data digits` has 8 × 8 images, too small to pool twice: one con
 
 Nor does the paper say in which order samples are visited. Here x and y take turns. In a random
 order the first samples hold unequally many of each, so that the sum of their ±∇f has a part along
-the mean gradient, which tells nothing of p − q; it evens out. That statistic is drawn too.
+the mean gradient, which tells nothing of p − q; it evens out. One random order is drawn too. It
+was tried first, and turns were taken after it: another random order of these data had p = 0.0025
+after 50 samples, 0.99 after 200, and 0.0025 after 800 and 2000.
 """
 
 import dataclasses
@@ -171,7 +173,7 @@ def _draw_maps(
         drawn = ax.scatter(*embedded.T, s=4, lw=0, **colours)
         ax.set_title(f"witness after {count} samples", fontsize="medium")
         ax.figure.colorbar(drawn, ax=ax)
-    axes[-1].figure.axes[-1].set_ylabel("ĝ − mean: negative where q exceeds p")
+    axes[-1].figure.axes[-1].set_ylabel("ĝ − mean (< 0: q exceeds p)")
     low, high = embedded[:, 1].min(), embedded[:, 1].max()
     for ax in axes:
         ax.set(xticks=[], yticks=[], xlabel="t-SNE 1")
