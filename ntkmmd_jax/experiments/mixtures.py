@@ -98,6 +98,6 @@ PUBLISHED_2 = {
 }
 
 EXPERIMENTS = (
-    Experiment("tab1", "Gaussian mixture, example 1", None, 50, 60, tab1, uses_lapack=True),
-    Experiment("tab2", "Gaussian mixture, example 2", None, 100, 30, tab2),
+    Experiment("tab1", "Gaussian mixture, example 1", None, 50, 20, tab1, uses_lapack=True),
+    Experiment("tab2", "Gaussian mixture, example 2", None, 100, 12, tab2),
 )

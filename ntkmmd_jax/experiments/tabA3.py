@@ -67,4 +67,4 @@ def _sweeps(name: str, runs: int) -> list[tuple[tuple[int, ...], int]]:
 
 
 TITLE = "MNIST abundance change, power over the training size"
-EXPERIMENT = Experiment("tabA3", TITLE, 500, 500, 45, run, **DATA)
+EXPERIMENT = Experiment("tabA3", TITLE, 500, 500, 25, run, **DATA)
