@@ -5,20 +5,10 @@
 d = 100, n_X = n_Y = 200, m = 512, batch-1 SGD. Best of three; compilation apart.
 """
 
-import time
-
 import jax
+from timing import best
 
 import ntkmmd_jax as ntk
-
-
-def best(run):
-    times = []
-    for i in range(4):
-        start = time.perf_counter()
-        jax.block_until_ready(run(i))
-        times.append(time.perf_counter() - start)
-    return min(times[1:]), times[0]
 
 
 def main():

@@ -12,10 +12,10 @@ import math
 import os
 import subprocess
 import sys
-import time
 
 import jax
 import jax.numpy as jnp
+from timing import best
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax import calibration, datasets
@@ -57,16 +57,6 @@ def torch_replica(d=100, n=200, m=512, rate=0.1, permutations=400, rho=0.12):
     return (1 + int((null >= statistic).sum())) / (1 + permutations) <= 0.05
 
 
-def best(run, times=5):
-    """The shortest of several runs, in seconds, and the first, which compiles."""
-    spent = []
-    for i in range(times + 1):
-        start = time.perf_counter()
-        run(i)
-        spent.append(time.perf_counter() - start)
-    return min(spent[1:]), spent[0]
-
-
 def sweep_ms(tests, n=200, n_runs=512, times=5, devices=None, batch_size=None, dim=100):
     """Milliseconds per replica of `power_sweep`, and the seconds of its first call."""
 
@@ -84,7 +74,7 @@ def ratio():
     import torch
 
     torch.set_num_threads(1)  # its fastest here
-    loop = best(lambda _: [torch_replica() for _ in range(20)])[0] / 20 * 1e3
+    loop = best(lambda _: [torch_replica() for _ in range(20)], 5)[0] / 20 * 1e3
     print(f"PyTorch loop {torch.__version__}, one thread: {loop:.1f} ms a replica")
     for name, test in TESTS.items():
         for devices in sorted({1, CORES}):
@@ -106,7 +96,7 @@ def measured_rates():
 
     def seconds(function, start, times):
         run = repeated(function, times)
-        return best(lambda _: jax.block_until_ready(run(start)))[0] / times
+        return best(lambda _: run(start), 5)[0] / times
 
     def draw(state):
         key, total = state
@@ -162,7 +152,7 @@ def stages(replicas=256, batch=4):
             return sums + sum(jnp.sum(leaf) for leaf in jax.tree.leaves(out)), None
 
         run = jax.jit(lambda keys: jax.lax.scan(batch_step, 0.0, keys)[0])
-        return best(lambda _: run(keys).block_until_ready(), 10)[0] / replicas
+        return best(lambda _: run(keys), 10)[0] / replicas
 
     keys = jax.random.split(jax.random.key(0), (replicas // batch, batch))
     for name, test in TESTS.items():

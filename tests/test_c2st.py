@@ -213,7 +213,7 @@ def test_frozen_leaves_stay():
         ({"learning_rate": -1.0}, "learning_rate must be positive"),
         ({"epochs": 0}, "epochs must be a whole number of at least 1; got 0"),
         ({"batch_size": 0.5}, "batch_size must be a whole number"),
-        ({"calibration": "full"}, "'full' does not apply to C2ST; use 'test'"),
+        ({"calibration": "full"}, "'full' does not apply to C2ST; use one of"),
         ({"train_fraction": None}, "set train_fraction"),
         ({"n_permutations": 3}, "cannot reach level"),
     ],

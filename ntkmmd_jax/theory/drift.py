@@ -5,6 +5,7 @@ sup |K_t − K_0| ≤ C t with C = 4 sup |D²f| (sup |∇f|)²; hence |T_net(t) 
 Discrete time, plain SGD: |θ_k − θ0| ≤ 2 L_f α k/n for samples of equal size.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,7 +14,8 @@ import numpy as np
 
 from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.measure import as_points, as_samples, check_finite, signed_measure
-from ntkmmd_jax.networks import Params, as_network, mlp
+from ntkmmd_jax.networks import Network, Params, as_network, mlp
+from ntkmmd_jax.normals import normal
 from ntkmmd_jax.orders import fitted_order, training_times
 from ntkmmd_jax.pytree import record
 from ntkmmd_jax.training import SGD, trained_witness, trajectory
@@ -63,13 +65,25 @@ def kernel_drift(
     check_finite(x, "x")
     check_finite(y, "y")
     points = jnp.concatenate([x[:32], y[:32]]) if points is None else as_points(points)
-    times = training_times(times)
-    k_init, k_train = jax.random.split(as_key(key))
+    return _kernel_drift(as_key(key), x, y, points, training_times(times), network, batch_size)
+
+
+@jax.jit(static_argnums=(5, 6))
+def _kernel_drift(
+    key: jax.Array,
+    x: jax.Array,
+    y: jax.Array,
+    points: jax.Array,
+    times: jax.Array,
+    network: Network,
+    batch_size: int | None,
+) -> KernelDrift:
+    k_init, k_train = jax.random.split(key)
     params, measure = network.init(k_init, x[:1]), signed_measure(x, y)
     f, theta = network.trainable(params)
 
     def gradient(at: Params, z: jax.Array) -> Params:
-        return jax.grad(lambda at: f(at, z[None])[0])(at)
+        return point_gradient(f, at, z)
 
     def features(at: Params) -> jax.Array:
         return _flat(jax.vmap(lambda z: gradient(at, z))(points))
@@ -88,7 +102,6 @@ def kernel_drift(
 
         return _flat(jax.vmap(of_point)(points))
 
-    @jax.jit
     def sup_drift(time: jax.Array) -> jax.Array:
         witness = trained_witness(k_train, network, params, measure, SGD(time, batch_size))
         moved = jax.tree.map(lambda leaf: witness.time * leaf, witness.velocity)
@@ -101,9 +114,14 @@ def kernel_drift(
         rounding = 64 * jnp.finfo(by.dtype).eps * jnp.max(jnp.sum(first**2, axis=1))
         return jnp.max(jnp.abs(jnp.where(jnp.abs(direct - smooth) <= rounding, smooth, direct)))
 
-    drift = jnp.stack([sup_drift(time) for time in times])
+    drift = jax.lax.map(sup_drift, times)
     scale = jnp.max(jnp.sum(features(theta) ** 2, axis=1))
     return KernelDrift(times, drift, scale, fitted_order(times, drift))
+
+
+def point_gradient(f: Callable, at: Params, z: jax.Array) -> Params:
+    """∇f(z; θ) at one point z."""
+    return jax.grad(lambda at: f(at, z[None])[0])(at)
 
 
 @record
@@ -131,35 +149,40 @@ def lemma_constants(
         radius: r.
         iterations: Of the power iteration.
     """
-    network = as_network(network)
+    network, points = as_network(network), as_points(points)
     f, theta = network.trainable(params)
 
     @jax.jit
-    def norms(z: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def gradient(at: Params) -> Params:
-            return jax.grad(lambda at: f(at, z[None])[0])(at)
+    def curvature(z: jax.Array) -> jax.Array:
+        """|D²f| at one point."""
 
         def power_step(_: int, carry: tuple[Params, jax.Array]) -> tuple[Params, jax.Array]:
             direction, _ = carry
-            image = jax.jvp(gradient, (theta,), (direction,))[1]
+            image = jax.jvp(lambda at: point_gradient(f, at, z), (theta,), (direction,))[1]
             norm = jnp.sqrt(inner(image, image))
             return jax.tree.map(lambda leaf: leaf / jnp.maximum(norm, 1e-30), image), norm
 
-        start = gradient(theta)
-        length = jnp.sqrt(inner(start, start))
-        noise = jax.random.key(0)  # a start that is orthogonal to no eigenvector
-        leaves, structure = jax.tree.flatten(start)
-        keys = jax.random.split(noise, len(leaves))
-        start = jax.tree.unflatten(
-            structure,
-            [jax.random.normal(k, leaf.shape) for k, leaf in zip(keys, leaves, strict=True)],
-        )
-        _, hessian = jax.lax.fori_loop(0, iterations, power_step, (start, jnp.zeros(())))
-        return length, hessian
+        leaves, structure = jax.tree.flatten(theta)
+        keys = jax.random.split(jax.random.key(0), len(leaves))
+        noise = [normal(k, leaf.shape) for k, leaf in zip(keys, leaves, strict=True)]
+        start = jax.tree.unflatten(structure, noise)  # orthogonal to no eigenvector
+        return jax.lax.fori_loop(0, iterations, power_step, (start, jnp.zeros(())))[1]
 
-    lengths, hessians = jax.lax.map(norms, as_points(points))
-    gradient, hessian = lengths.max(), hessians.max()
+    gradient = steepest_gradient(network, params, points)
+    hessian = jax.lax.map(curvature, points).max()
     return LemmaConstants(gradient, hessian, 4 * hessian * gradient**2, radius / (2 * gradient))
+
+
+@jax.jit(static_argnums=0)
+def steepest_gradient(network: Network, params: Params, points: jax.Array) -> jax.Array:
+    """max |∇f(z; θ)| over the points z."""
+    f, theta = network.trainable(params)
+
+    def length(z: jax.Array) -> jax.Array:
+        gradient = point_gradient(f, theta, z)
+        return jnp.sqrt(inner(gradient, gradient))
+
+    return jax.lax.map(length, points).max()
 
 
 @record
@@ -200,9 +223,7 @@ def sgd_displacement(
     path = trajectory(k_train, network, params, measure, sgd, every=every)
     moved = jax.vmap(lambda v, t: t * jnp.sqrt(inner(v, v)))(path.velocity, path.time)
     ends = (params, path[-1].params_at())
-    steepest = jnp.stack(
-        [lemma_constants(network, at, measure.points, iterations=1).gradient for at in ends]
-    ).max()
+    steepest = max(steepest_gradient(network, at, measure.points) for at in ends)
     visited = jnp.cumsum(jnp.abs(sgd.batches(k_train, measure.weights).weights.ravel()))
     counts = np.asarray(path.counts)
     return SGDDisplacement(counts, moved, steepest * learning_rate * visited[counts - 1])

@@ -23,7 +23,11 @@ from ntkmmd_jax.measure import SignedMeasure, points_like, signed_measure, split
 from ntkmmd_jax.networks import Network, Params, as_network, merged, mlp, restored
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.training import SGD
-from ntkmmd_jax.twosample.contract import TwoSampleTest, permutation_result
+from ntkmmd_jax.twosample.contract import (
+    TwoSampleTest,
+    check_calibration,
+    permutation_result,
+)
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import in_blocks, savable
 
@@ -102,10 +106,7 @@ class C2ST(TwoSampleTest):
         check_level(self.level, self.n_permutations)
         if self.score not in _NAMES:
             raise ValueError(f"unknown score {self.score!r}; use one of {tuple(_NAMES)}")
-        if self.calibration not in ("test", "normal"):
-            raise ValueError(
-                f"calibration {self.calibration!r} does not apply to C2ST; use 'test' or 'normal'"
-            )
+        check_calibration(self, ("test", "normal"))
         if self.train_fraction is None:
             raise ValueError("C2ST scores points that it was not trained on: set train_fraction")
         split_sizes(2, 2, self.train_fraction)

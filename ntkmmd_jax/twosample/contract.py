@@ -37,6 +37,15 @@ class TwoSampleTest:
         raise NotImplementedError
 
 
+def check_calibration(test: TwoSampleTest, allowed: tuple[str, ...], where: str = "") -> None:
+    """Refuse a calibration that does not apply to a test, and say which do."""
+    if test.calibration not in allowed:
+        name = " ".join([type(test).__name__, *filter(None, [where])])
+        raise ValueError(
+            f"calibration {test.calibration!r} does not apply to {name}; use one of {allowed}"
+        )
+
+
 @jax.jit
 def _run(test: TwoSampleTest, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
     return test.run(key, x, y)

@@ -28,7 +28,12 @@ from ntkmmd_jax.kernels import gaussian_kernel, median_distance
 from ntkmmd_jax.measure import interleaved, points_like, split, split_sizes
 from ntkmmd_jax.normals import normal
 from ntkmmd_jax.pytree import record, static
-from ntkmmd_jax.twosample.contract import TwoSampleTest, analytic_result, permutation_result
+from ntkmmd_jax.twosample.contract import (
+    TwoSampleTest,
+    analytic_result,
+    check_calibration,
+    permutation_result,
+)
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import in_blocks, savable
 
@@ -122,11 +127,7 @@ class EmbeddingTest(TwoSampleTest):
     level: Any = 0.05
 
     def __post_init__(self) -> None:
-        if self.calibration not in ("asymptotic", "permutation"):
-            raise ValueError(
-                f"calibration {self.calibration!r} does not apply to {type(self).__name__}; "
-                "use one of ('asymptotic', 'permutation')"
-            )
+        check_calibration(self, ("asymptotic", "permutation"))
         if self.optimizer not in _OPTIMIZERS:
             raise ValueError(
                 f"unknown optimizer {self.optimizer!r}; use one of {tuple(_OPTIMIZERS)}"

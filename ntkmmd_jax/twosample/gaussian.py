@@ -21,6 +21,7 @@ from ntkmmd_jax.twosample.analytic import asymptotic_result, normal_law
 from ntkmmd_jax.twosample.contract import (
     TwoSampleTest,
     analytic_result,
+    check_calibration,
     null_result,
     permutation_result,
 )
@@ -106,11 +107,7 @@ class GaussianMMD(_GaussianTest):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.calibration not in ("full", "asymptotic"):
-            raise ValueError(
-                f"calibration {self.calibration!r} does not apply to GaussianMMD; "
-                "use one of ('full', 'asymptotic')"
-            )
+        check_calibration(self, ("full", "asymptotic"))
         check_level(self.level, self.n_permutations)
 
     @property
@@ -209,11 +206,7 @@ class LinearTimeMMD(_GaussianTest):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.calibration not in ("normal", "permutation"):
-            raise ValueError(
-                f"calibration {self.calibration!r} does not apply to LinearTimeMMD; "
-                "use one of ('normal', 'permutation')"
-            )
+        check_calibration(self, ("normal", "permutation"))
         check_level(self.level, None if self.calibration == "normal" else self.n_permutations)
 
     @property

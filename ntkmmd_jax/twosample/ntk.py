@@ -27,6 +27,7 @@ from ntkmmd_jax.training import SGD, trained_witness
 from ntkmmd_jax.twosample.analytic import asymptotic_result, normal_result, theory_result
 from ntkmmd_jax.twosample.contract import (
     TwoSampleTest,
+    check_calibration,
     null_result,
     permutation_result,
     score_result,
@@ -52,12 +53,9 @@ class WitnessTest(TwoSampleTest):
             object.__setattr__(self, "pilot", self.calibration)
             object.__setattr__(self, "calibration", "pilot")
         allowed = self.without_split if self.train_fraction is None else self.with_split
-        if self.calibration is not None and self.calibration not in allowed:
+        if self.calibration is not None:
             where = "without a split" if self.train_fraction is None else "with a split"
-            raise ValueError(
-                f"calibration {self.calibration!r} does not apply to {type(self).__name__} "
-                f"{where}; use one of {allowed}"
-            )
+            check_calibration(self, allowed, where)
         if (self.calibration == "pilot") != (self.pilot is not None):
             raise ValueError("calibration by pilot data takes a PilotNull: calibration=pilot")
         if self.train_fraction is not None:

@@ -1,0 +1,22 @@
+"""The timer of the benchmarks."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+
+def best(run: Callable[[int], Any], times: int = 3) -> tuple[float, float]:
+    """Seconds of the shortest of several runs, and of one before them, which compiles.
+
+    Args:
+        run: Called with 0, 1, ...; what it returns is waited for.
+        times: Runs after the first.
+    """
+    spent = []
+    for i in range(times + 1):
+        start = time.perf_counter()
+        jax.block_until_ready(run(i))
+        spent.append(time.perf_counter() - start)
+    return min(spent[1:]), spent[0]
