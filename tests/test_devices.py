@@ -29,9 +29,10 @@ np.testing.assert_array_equal(one[1], four[1])
 
 
 def test_replicas_sharded_over_devices():
+    flags = os.environ.get("XLA_FLAGS", "")
     run = subprocess.run(
         [sys.executable, "-c", CODE],
-        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"},
+        env={**os.environ, "XLA_FLAGS": f"{flags} --xla_force_host_platform_device_count=4"},
         capture_output=True,
         text=True,
         timeout=600,

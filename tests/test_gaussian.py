@@ -16,7 +16,7 @@ from ntkmmd_jax.measure import random_orders
 from ntkmmd_jax.twosample import TwoSampleResult, gaussian
 from ntkmmd_jax.twosample.contract import _run
 from ntkmmd_jax.twosample.gaussian import GaussianMMD, LinearTimeMMD, tiled_null
-from tests.conftest import binomial_band
+from tests.conftest import LONG, binomial_band
 
 RNG = np.random.default_rng(0)  # seeded anew for each test
 LAWS = {
@@ -176,7 +176,7 @@ def test_a_swap_within_a_pair_flips_the_sign():
     np.testing.assert_allclose(h64(y, x, 1.0), h)
 
 
-@jax.jit(static_argnames="batch")
+@jax.jit(static_argnames="batch", compiler_options=LONG)
 def pvalues(test, keys, x, y, batch=500):
     return jax.lax.map(lambda run: test(*run).pvalue, (keys, x, y), batch_size=batch)
 

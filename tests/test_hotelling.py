@@ -10,7 +10,7 @@ from ntkmmd_jax import datasets
 from ntkmmd_jax.twosample import TwoSampleResult, two_sample_test
 from ntkmmd_jax.twosample.contract import _run
 from ntkmmd_jax.twosample.hotelling import Hotelling, f_law
-from tests.conftest import binomial_band
+from tests.conftest import LONG, binomial_band
 
 RNG = np.random.default_rng(0)  # seeded anew for each test
 X, Y = (31, 4), (19, 4)
@@ -107,7 +107,7 @@ def test_witness(tmp_path):
         result.witness(flat_x)
 
 
-@jax.jit
+@jax.jit(compiler_options=LONG)
 def pvalues(test, keys, x, y):
     return jax.lax.map(lambda run: test(*run).pvalue, (keys, x, y), batch_size=100)
 

@@ -36,10 +36,12 @@ def tied(key, n_x, n_y):
     return z[:n_x], z[n_x:]
 
 
-@pytest.mark.parametrize("name", TESTS)
-@pytest.mark.parametrize(("n_x", "n_y"), [(30, 30), (41, 16)])
-def test_level_is_exact(name, n_x, n_y):
-    rate = rejection_rate(TESTS[name], normal, n_x, n_y, n_runs=N_RUNS, batch=200)
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [*((name, (41, 16)) for name in TESTS), ("net", (30, 30)), ("ntk-symmetric", (30, 30))],
+)
+def test_level_is_exact(name, sizes):
+    rate = rejection_rate(TESTS[name], normal, *sizes, n_runs=N_RUNS, batch=200)
     assert abs(rate - 0.05) < binomial_band(0.05, N_RUNS)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ntkmmd_jax as ntk
-from tests.conftest import binomial_band
+from tests.conftest import LONG, binomial_band
 
 RHO = np.array([0.0, 0.04, 0.08, 0.12, 0.16])
 PUBLISHED = np.array([0.058, 0.130, 0.430, 0.824, 0.960])  # 500 replicas each
@@ -22,7 +22,7 @@ def rejected():
         x, y = ntk.datasets.covariance_shift(k_data, 200, 200, rho=rho)
         return [test(k_test, x, y).reject for test in tests]
 
-    @jax.jit
+    @jax.jit(compiler_options=LONG)
     def cell(key, rho):
         keys = jax.random.split(key, N_RUNS)
         return jax.lax.map(lambda k: replica(k, rho), keys, batch_size=20)

@@ -24,14 +24,14 @@ def close(a, b, scale=0.0):
     np.testing.assert_allclose(a, b, rtol=1e-5, atol=np.finfo(np.float32).eps * scale)
 
 
-def routes(network, train, test):
+def routes(network, train, test, implementations=(1, 2, 3)):
     """T̂_a six ways: scores, velocities, and the kernel by each implementation."""
     points = jnp.concatenate([train.points, test.points])
     params = network.init(KEY, points)
     witness = exact_witness(network, params, train)
     yield mean_gap(witness(test.points), test.weights)
     yield inner(velocity(network, params, train), velocity(network, params, test))
-    for implementation in (1, 2, 3):
+    for implementation in implementations:
         kernel = empirical_ntk(
             network, params, test.points, train.points, implementation=implementation
         )
@@ -56,7 +56,8 @@ def test_asymmetric_statistic_by_all_routes(shifted, name):
 def test_asymmetric_statistic_of_the_convnet(images):
     x, y = images
     train, test = signed_measure(x[:9], y[:7]), signed_measure(x[9:], y[7:])
-    first, *others = routes(convnet((3, 4), width=16), train, test)
+    # That its kernels agree, entry by entry, is in test_kernels and test_neural_tangents.
+    first, *others = routes(convnet((3, 4), width=16), train, test, implementations=(3,))
     for other in others:
         close(other, first)
 

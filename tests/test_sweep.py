@@ -46,7 +46,7 @@ def test_rows(table):
         assert row.power == row.rejections / 50
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 50])
+@pytest.mark.parametrize("batch_size", [1, 7])
 def test_counts_do_not_depend_on_the_batch_size(table, batch_size):
     grid = {**GRID, "rho": [0.0, 0.5, 3.0]}
     assert counts(power_sweep(0, TESTS, SAMPLER, grid, batch_size=batch_size, **OPTIONS)) == counts(
@@ -124,9 +124,10 @@ def test_memory_is_bounded_by_the_batch():
 
 def test_static_parameters_and_sizes():
     grid = {"widths": [(4, 4)], "n": [8, 12], "train_fraction": [0.25], "rho": [0.1]}
-    table = power_sweep(1, {"ntk": TESTS["ntk"]}, SAMPLER, grid, n_runs=4, progress=False)
-    point = {"widths": (4, 4), "n": 12, "train_fraction": 0.25, "rho": 0.1}
-    assert [row.point for row in table.rows] == [{**point, "n": 8}, point]
+    small = {**grid, "n": [8]}  # each size is a program of its own
+    table = power_sweep(1, {"ntk": TESTS["ntk"]}, SAMPLER, small, n_runs=4, progress=False)
+    point = {"widths": (4, 4), "n": 8, "train_fraction": 0.25, "rho": 0.1}
+    assert [row.point for row in table.rows] == [point]
     cells = cells_of(TESTS, SAMPLER, grid, 5)
     assert cells[1].sizes == (12, 12) and cells[1].traced == {"rho": 0.1}
     assert cells[1].tests["net"].network is ntk.mlp((4, 4))
@@ -140,7 +141,7 @@ def test_resuming_gives_the_same_table(table, tmp_path):
     lines = path.read_text().splitlines(keepends=True)
     assert len(lines) == 4
     path.write_text("".join(lines[:2]) + lines[2][:20])  # torn in the middle of a record
-    resumed = power_sweep(0, TESTS, SAMPLER, GRID, checkpoint=path, batch_size=10, **OPTIONS)
+    resumed = power_sweep(0, TESTS, SAMPLER, GRID, checkpoint=path, batch_size=7, **OPTIONS)
     assert counts(resumed) == counts(table)
     assert path.read_text().startswith("".join(lines[:2]))
 
@@ -186,15 +187,13 @@ if "process" in options:
 import ntkmmd_jax as ntk
 from ntkmmd_jax import sweep
 sweep._ROUND = options.get("round", 64)
-network = ntk.mlp(8)
-tests = {"net": ntk.NetMMD(network=network, n_permutations=99),
-         "ntk": ntk.NTKMMD(network=network, n_permutations=99)}
+tests = {"ntk": ntk.NTKMMD(network=ntk.mlp(8), n_permutations=99)}
 table = sweep.power_sweep(0, tests, ntk.datasets.covariance_shift,
                           {"rho": [0.0, 0.5, 3.0], "dim": 4}, n=(24, 18), n_runs=50,
                           batch_size=options.get("batch_size", 5), progress=False,
                           checkpoint=options.get("checkpoint"))
 if jax.process_index() == 0:
-    print(json.dumps([(r.test, r.point["rho"], r.rejections) for r in table.rows]))
+    print(json.dumps([r.rejections for r in table.rows]))
 """
 
 
@@ -204,33 +203,39 @@ def launch(**options):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
     )
 
 
 def answer(process):
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
-    return [tuple(row) for row in json.loads(out.splitlines()[-1])]  # Gloo talks before it
+    return json.loads(out.splitlines()[-1])  # Gloo talks before it
+
+
+@pytest.fixture(scope="module")
+def expected(table):
+    """The rejections of "ntk", the test of `SCRIPT`."""
+    return [row.rejections for row in table.rows if row.test == "ntk"]
 
 
 @pytest.mark.parametrize("devices", [2, 4])
-def test_counts_do_not_depend_on_the_devices(table, devices):
-    assert answer(launch(devices=devices)) == counts(table)
+def test_counts_do_not_depend_on_the_devices(expected, devices):
+    assert answer(launch(devices=devices)) == expected
 
 
-def test_counts_do_not_depend_on_the_processes(table, tmp_path):
+def test_counts_do_not_depend_on_the_processes(expected, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         coordinator = f"127.0.0.1:{free.getsockname()[1]}"
     path = str(tmp_path / "sweep.jsonl")
     both = [launch(coordinator=coordinator, process=i, checkpoint=path) for i in (0, 1)]
-    assert answer(both[0]) == counts(table)
+    assert answer(both[0]) == expected
     out, err = both[1].communicate(timeout=60)
-    assert both[1].returncode == 0 and '"net"' not in out, err
+    assert both[1].returncode == 0 and str(expected) not in out, err
 
 
-def test_killed_and_resumed(table, tmp_path):
+def test_killed_and_resumed(expected, tmp_path):
     """SIGKILL after the first record; whatever was being done is done again."""
     path = tmp_path / "sweep.jsonl"
     victim = launch(checkpoint=str(path), round=1, batch_size=2)
@@ -241,7 +246,7 @@ def test_killed_and_resumed(table, tmp_path):
     victim.send_signal(signal.SIGKILL)
     victim.wait()
     assert path.read_bytes().count(b"\n") < 60
-    assert answer(launch(checkpoint=str(path))) == counts(table)
+    assert answer(launch(checkpoint=str(path))) == expected
 
 
 def test_a_full_disk_loses_nothing(tmp_path):

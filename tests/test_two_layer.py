@@ -26,10 +26,15 @@ def close(a, b, tolerance=2e-5):
 
 
 @pytest.mark.parametrize(
-    ("initialization", "activation"),
-    [("paper", "softplus"), ("paper", "relu"), ("ntk", jnp.tanh)],
+    ("initialization", "activation", "batch_size", "epochs"),
+    [
+        *(("paper", "softplus", *steps) for steps in [(1, 2), (5, 1), (40, 3), (None, 2)]),
+        ("paper", "relu", 1, 2),
+        ("paper", "relu", 5, 1),
+        ("ntk", jnp.tanh, 1, 2),
+        ("ntk", jnp.tanh, None, 2),
+    ],
 )
-@pytest.mark.parametrize(("batch_size", "epochs"), [(1, 2), (5, 1), (40, 3), (None, 2)])
 def test_training_and_scores_are_those_of_the_general_path(
     initialization, activation, batch_size, epochs
 ):

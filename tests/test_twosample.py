@@ -141,14 +141,13 @@ def test_a_test_is_a_pytree_that_maps():
     assert levels(jnp.asarray([0.9, 0.02])).shape == (2,)
 
 
-def test_level_and_learning_rate_do_not_recompile():
-    sizes = []
+def test_level_and_learning_rate_do_not_recompile(results):
+    size = _run._cache_size()
     for level, rate in [(0.05, 0.1), (0.1, 0.1), (0.05, 0.2)]:
-        ntk.two_sample_test(X, Y, network=ntk.mlp(17), level=level, learning_rate=rate)
-        sizes.append(_run._cache_size())
-    assert sizes[0] == sizes[-1]
-    ntk.two_sample_test(X, Y, network=ntk.mlp(18))
-    assert _run._cache_size() == sizes[0] + 1
+        ntk.two_sample_test(X, Y, network=SMALL, level=level, learning_rate=rate)
+    assert _run._cache_size() == size
+    ntk.two_sample_test(X, Y, method="ntk", network=ntk.mlp(18))
+    assert _run._cache_size() == size + 1
 
 
 def test_shared_pool_gives_the_same_kind_of_answer():
