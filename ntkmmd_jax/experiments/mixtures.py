@@ -1,10 +1,13 @@
 """Tables 1 and 2: Gaussian mixtures in d = 10, against C2ST, ME and SCF.
 
 Where the paper is silent: n_tr is read as the training points of both samples together, with as
-many for testing, and modes are stratified, as in the code of Liu et al.; for Example 2 the
-published powers of NTK-MMD lie between this reading and n_tr per sample. The network is its "fc
-3-layer with relu", width 512, He-initialised; for NTK-MMD with a learning rate of 0.1 and a frozen
-readout, as in table A1, for C2ST trained whole. ME and SCF are as in Liu et al. (see
+many for testing, and modes are stratified, as in the code of Liu et al. For Example 2 at n_tr =
+1000 that gives NTK-MMD a power of .59 (.575 without stratification), n_tr per sample .92, twice as
+many points for testing as for training .81, one and a half times as many .72; published is .689, so
+no plain reading fits. The network is its "fc 3-layer with relu", width 512, He-initialised; for
+NTK-MMD with a learning rate of 0.1 and a frozen readout, as in table A1, for C2ST trained whole.
+C2ST's batch size and learning rates are not published (see `C2ST` for ours); after one epoch ours
+has less power than published, after ten about the same. ME and SCF are as in Liu et al. (see
 `EmbeddingTest`): ME with 300 normalised steps, SCF at random frequencies. Nor does the paper say
 over how many runs: agreement assumes 1,000, because it prints tenths of a percent.
 """
@@ -56,6 +59,8 @@ def table(context: Context, example: int, sizes: tuple, published: dict) -> Outc
         for row, value in zip(rows, published[name], strict=True):
             label = f"{name}, n_tr = {row.point['n']}"
             numbers.append(power_number(row, label, value / 100, 1000))
+    for ax in axes.flat[len(published) :]:
+        ax.set_axis_off()
     axes.flat[0].legend(frameon=False, fontsize="small")
     figure.supxlabel("training points n_tr, both samples together")
     figure.supylabel("power")
