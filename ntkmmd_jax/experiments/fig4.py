@@ -34,7 +34,8 @@ def run(context: Context) -> Outcome:
             scan.plot(ax=ax, change=CHANGE)
             ax.set(yscale="log", title=f"{subject}: {title}")
             ax.get_legend().remove()
-            ax.label_outer()
+            ax.set_xlabel("frame" if subject == SUBJECTS[-1] else "")
+            ax.set_ylabel("statistic" if ax is row[0] else "")
             for one in scan:
                 numbers += _numbers(f"{test}, {subject}, window {one.window}", one)
             found[test] = found.get(test, []) + list(scan)
