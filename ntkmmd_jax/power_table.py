@@ -52,7 +52,8 @@ def wilson(successes: int, n: int, z: float = 1.959964) -> tuple[float, float]:
     p = successes / n
     centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-    return max(centre - half, 0.0), min(centre + half, 1.0)
+    # At 0 and 1 the end is p itself, which rounding must not miss.
+    return max(min(centre - half, p), 0.0), min(max(centre + half, p), 1.0)
 
 
 @dataclasses.dataclass(frozen=True)

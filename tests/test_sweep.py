@@ -287,6 +287,8 @@ def test_wilson_against_scipy():
     for k, n in [(0, 10), (3, 10), (10, 10), (41, 500)]:
         expected = binomtest(k, n).proportion_ci(method="wilson")
         np.testing.assert_allclose(wilson(k, n), expected, atol=1e-6)
+    for n in range(1, 300):  # an interval has no negative arm
+        assert wilson(n, n)[1] == 1 and wilson(0, n)[0] == 0
 
 
 def test_what_would_hang_is_refused():
