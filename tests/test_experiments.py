@@ -50,7 +50,10 @@ def test_resuming_repeats_nothing_and_changes_nothing(added, tmp_path):
     first = reproduce(["small"], out=tmp_path, runs=20, progress=False)[0]["numbers"]
     checkpoint = tmp_path / "checkpoints" / "small-power.jsonl"
     written = checkpoint.read_text()
-    again = reproduce(["small"], out=tmp_path, runs=20, resume=True, progress=False)[0]["numbers"]
+    resumed = reproduce(["small"], out=tmp_path, runs=20, resume=True, progress=False)[0]
+    again = resumed["numbers"]
+    recorded = [json.loads(line).get("seconds", 0) for line in written.splitlines()]
+    assert resumed["seconds"] >= round(sum(recorded), 1)  # all the time it took
     assert again == first and checkpoint.read_text() == written
     other = reproduce(["small"], out=tmp_path, runs=10, progress=False)  # a fresh start
     assert other[0]["runs"] == 10

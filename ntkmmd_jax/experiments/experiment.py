@@ -70,6 +70,7 @@ class Context:
     devices: int | None = None
     progress: bool = True
     data: str = ""  # one of the experiment's, if it reads any
+    spent: list[float] = dataclasses.field(default_factory=list)  # seconds, sweep by sweep
 
     def sweep(
         self, name: str, tests: Mapping[str, Any], sampler: Sampler, grid: dict, **options: Any
@@ -79,7 +80,7 @@ class Context:
         folder.mkdir(parents=True, exist_ok=True)
         options = {"n_runs": self.n_runs, "devices": self.devices, **options}
         plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
-        return power_sweep(
+        table = power_sweep(
             self.seed,
             tests,
             sampler,
@@ -88,6 +89,8 @@ class Context:
             progress=self.progress,
             **options,
         )
+        self.spent.append(sum(row.seconds for row in table.rows) / len(tests))
+        return table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +121,7 @@ class Experiment:
 
         start = time.perf_counter()
         outcome = self.run(context)
+        seconds = time.perf_counter() - start
         names = ("ntkmmd-jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy")
         record = {
             "id": self.identifier,
@@ -128,7 +132,7 @@ class Experiment:
             "seed": context.seed,
             "about": self.about,
             "remarks": outcome.remarks,
-            "seconds": round(time.perf_counter() - start, 1),
+            "seconds": round(max(seconds, sum(context.spent)), 1),  # before an interruption, too
             "numbers": [
                 {**dataclasses.asdict(number), "agreement": number.agreement}
                 for number in outcome.numbers
