@@ -6,10 +6,11 @@ many for testing, and modes are stratified, as in the code of Liu et al. For Exa
 many points for testing as for training .81, one and a half times as many .72; published is .689, so
 no plain reading fits. The network is its "fc 3-layer with relu", width 512, He-initialised; for
 NTK-MMD with a learning rate of 0.1 and a frozen readout, as in table A1, for C2ST trained whole.
-C2ST's batch size and learning rates are not published (see `C2ST` for ours); after one epoch ours
-has less power than published, after ten about the same. ME and SCF are as in Liu et al. (see
-`EmbeddingTest`): ME with 300 normalised steps, SCF at random frequencies. Nor does the paper say
-over how many runs: agreement assumes 1,000, because it prints tenths of a percent.
+C2ST's batch size and learning rates are not published (see `C2ST` for ours); in table 2 ours has
+less power than published, but for C2ST-L after ten epochs; in table 1 it has not. ME and SCF are as
+in Liu et al. (see `EmbeddingTest`): ME with 300 normalised steps, SCF at random frequencies. Nor
+does the paper say over how many runs: agreement assumes 1,000, because it prints tenths of a
+percent.
 """
 
 import numpy as np
