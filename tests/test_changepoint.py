@@ -134,8 +134,8 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(series, name, tmp_path
 def test_killed_between_two_steps(series, tmp_path):
     """Another process goes on from the file: the alarms of one that was never interrupted."""
     np.save(tmp_path / "rest.npy", series[50:])
-    whole = Detector(0, series[:30], test="ntk", **QUICK).update(series[30:])
-    detector = Detector(0, series[:30], test="ntk", **QUICK)
+    whole = Detector(0, series[:30], test=EXACT, **QUICK).update(series[30:])
+    detector = Detector(0, series[:30], test=EXACT, **QUICK)
     detector.update(series[30:50])
     detector.save(tmp_path / "state.npz")
     program = (

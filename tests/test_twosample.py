@@ -73,13 +73,13 @@ def test_full_and_test_only_share_the_statistic(results):
 
 def test_retraining_gives_the_null_of_the_exact_kernel():
     """At small t the retrained full bootstrap is the kernel's, labelling by labelling."""
-    options = {"network": SMALL, "n_permutations": 60, "key": 5}
+    options = {"network": SMALL, "n_permutations": 20, "key": 5}
     net = ntk.two_sample_test(X, Y, calibration="full", learning_rate=1e-4, **options)
     exact = ntk.two_sample_test(X, Y, method="ntk-full", **options)
     scale = np.abs(exact.null).max()
     np.testing.assert_allclose(net.null, exact.null, atol=1e-3 * scale)
     assert net.statistic == pytest.approx(exact.statistic, rel=1e-3)
-    symmetric = {"train_fraction": None, "network": SMALL, "n_permutations": 60, "key": 5}
+    symmetric = {"train_fraction": None, "network": SMALL, "n_permutations": 20, "key": 5}
     net = ntk.two_sample_test(X, Y, learning_rate=1e-4, **symmetric)
     exact = ntk.two_sample_test(
         X, Y, method=ntk.NTKMMD(**{k: symmetric[k] for k in symmetric if k != "key"}), key=5
