@@ -157,7 +157,8 @@ def reproduce(
 
     if listing:
         for name, found in experiments.EXPERIMENTS.items():
-            time = f"{found.runs} run{'s' * (found.runs > 1)}, about {found.minutes:g} min on 2 cores"
+            often = f"{found.runs} run{'s' * (found.runs > 1)}"
+            time = f"{often}, about {found.minutes:g} min on 2 cores"
             paper = f" (paper: {found.paper_runs})" if found.paper_runs else ""
             print(f"{name:8}{found.title} — {time}{paper}")
         return
