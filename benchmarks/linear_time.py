@@ -7,16 +7,13 @@ permutations, n samples of each of x and y. "Seconds" is the second run, "first"
 """
 
 import json
-import resource
 import subprocess
 import sys
 import time
 
+from timing import peak_mb
+
 D, BATCH = 100, 4096
-
-
-def peak_mb():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def one_call(n):

@@ -1,5 +1,6 @@
-"""The timer of the benchmarks."""
+"""What the benchmarks measure with: seconds, and memory."""
 
+import resource
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,3 +21,8 @@ def best(run: Callable[[int], Any], times: int = 3) -> tuple[float, float]:
         jax.block_until_ready(run(i))
         spent.append(time.perf_counter() - start)
     return min(spent[1:]), spent[0]
+
+
+def peak_mb() -> float:
+    """The most memory that this process has held, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

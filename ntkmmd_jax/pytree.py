@@ -44,24 +44,27 @@ def replace_file(path: str | os.PathLike, write: Any) -> Path:
     return path
 
 
-def save_leaves(path: str | os.PathLike, tree: Any, **header: Any) -> Path:
+def save_leaves(path: str | os.PathLike, tree: Any, *, kind: str, **header: Any) -> Path:
     """Save the leaves of a pytree, in order, with a JSON header, as one `.npz` file."""
     leaves = [np.asarray(_raw(leaf)) for leaf in jax.tree.leaves(tree)]
     arrays = {f"leaf_{i}": leaf for i, leaf in enumerate(leaves)}
-    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    text = np.frombuffer(json.dumps({"kind": kind, **header}).encode(), np.uint8)
     return replace_file(path, lambda file: np.savez(file, header=text, **arrays))
 
 
-def load_leaves(path: str | os.PathLike) -> tuple[list[np.ndarray], dict]:
-    """Read back what `save_leaves` wrote: the leaves in order, and the header."""
+def load_leaves(path: str | os.PathLike, kind: str) -> tuple[list[np.ndarray], dict]:
+    """Read back what `save_leaves` wrote under a kind: the leaves in order, and the header."""
     try:
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes())
-            return [file[f"leaf_{i}"] for i in range(len(file.files) - 1)], header
+            leaves = [file[f"leaf_{i}"] for i in range(len(file.files) - 1)]
     except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"{path} is not a whole file of ours ({error}): half-written, or of another kind"
         ) from error
+    if (found := header.pop("kind", None)) != kind:
+        raise ValueError(f"{path} does not hold a {kind} but a {found}")
+    return leaves, header
 
 
 def refill(like: Any, leaves: list[np.ndarray], *, source: str) -> Any:

@@ -55,9 +55,7 @@ class WitnessStream:
 
     def load(self, path: str | os.PathLike) -> "WitnessStream":
         """The saved state of a stream of this network: `start(network, params).load(path)`."""
-        leaves, header = load_leaves(path)
-        if header.get("kind") != "WitnessStream":
-            raise ValueError(f"{path} does not hold a WitnessStream but a {header.get('kind')}")
+        leaves, _ = load_leaves(path, "WitnessStream")
         return refill(self, leaves, source=str(path))
 
 

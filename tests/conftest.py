@@ -33,6 +33,14 @@ def images():
     return images[:20], 0.8 * images[20:]
 
 
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty data folder, and no cache."""
+    monkeypatch.setenv("NTKMMD_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
 def rejection_rate(test, sampler, n_x, n_y, *, n_runs, seed=0, batch=25, **point):
     """The fraction of fresh replicas that a test rejects."""
 

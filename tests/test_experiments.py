@@ -69,13 +69,11 @@ def test_bad_requests(tmp_path):
         reproduce(["fig1", "tabA3"], out=tmp_path, data="cifar")
 
 
-def test_absent_data_is_known_before_anything_runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("NTKMMD_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_absent_data_is_known_before_anything_runs(folder):
     mnist.images.cache_clear()
     with pytest.raises(FileNotFoundError, match="stand in: --data digits"):
-        reproduce(["fig1", "fig3"], out=tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+        reproduce(["fig1", "fig3"], out=folder / "out")
+    assert not (folder / "out").exists()
 
 
 @pytest.mark.slow

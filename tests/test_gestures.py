@@ -26,13 +26,6 @@ def recording(frames, leading=3, lost=()):
     return "\n".join(lines)
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("NTKMMD_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
-    return tmp_path
-
-
 def test_frames_joints_and_the_change(folder):
     (folder / "P1_2_7_p99.csv").write_text(recording(560, lost=(5,)))
     (folder / "P1_2_8_p99.csv").write_text(recording(700, leading=20))

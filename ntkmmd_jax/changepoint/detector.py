@@ -25,6 +25,7 @@ from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static
 from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 
 AFTER = ("hold", "rereference")
+_KIND = "detector's state"  # of its files
 
 
 @record
@@ -78,14 +79,12 @@ class State:
         """Save to one `.npz` file, as a whole or not at all; `load` goes on from it."""
         about = {"window": self.window, "features": self.reference.shape[1:]}
         about |= {"stride": self.stride, "after": self.after, "test": recipe(self.chart.test)}
-        return save_leaves(path, self, kind="changepoint.State", **about)
+        return save_leaves(path, self, kind=_KIND, **about)
 
 
 def load(path: str | os.PathLike, *, network: Any = None) -> State:
     """Read a saved state; `network` only if it is a function of your own."""
-    leaves, header = load_leaves(path)
-    if header.get("kind") != "changepoint.State":
-        raise ValueError(f"{path} does not hold a detector's state but a {header.get('kind')}")
+    leaves, header = load_leaves(path, _KIND)
     test, window = from_recipe(header["test"], network), header["window"]
 
     def blank(key: jax.Array, pool: jax.Array) -> State:
@@ -196,25 +195,18 @@ def step(state: State, frames: Any) -> tuple[State, Report]:
 
 def as_frames(frames: Any, features: tuple[int, ...]) -> jax.Array:
     """Frames (k, ...) of finite numbers, out of anything array-like; a single one has k = 1."""
-    if not isinstance(frames, jax.Array):
-        frames = np.asarray(frames, None if _rectangular(frames) else object)
-    single = frames.shape == features or (frames.ndim == 0 and features == (1,))
-    frames = as_points(frames.reshape(1, *features) if single else frames, "the frames")
-    if frames.shape[1:] != features:
+    if isinstance(frames, int | float) or getattr(frames, "ndim", 1) == 0:  # of one coordinate
+        frames = jnp.reshape(frames, 1)
+    points = as_points(frames, "the frames")
+    if points.shape[1:] != features and points.shape in (features, (*features, 1)):  # a single one
+        points = points.reshape(1, *features)
+    if points.shape[1:] != features:
         raise ValueError(
-            f"the detector takes frames of shape {features}, or many of them; got {frames.shape}"
+            f"the detector takes frames of shape {features}, or many of them; got {points.shape}"
         )
-    if not isinstance(frames, jax.core.Tracer):
-        check_finite(frames, "the frames")
-    return frames
-
-
-def _rectangular(frames: Any) -> bool:
-    try:
-        np.shape(frames)
-    except ValueError:
-        return False
-    return True
+    if not isinstance(points, jax.core.Tracer):
+        check_finite(points, "the frames")
+    return points
 
 
 @jax.jit

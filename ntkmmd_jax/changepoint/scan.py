@@ -71,9 +71,12 @@ class Scan:
             raise KeyError(f"no window {window!r}; there is {self.window}")
         i = self.window.index(window)
         full = ~np.isnan(self.statistics[i])
-        about = {"stride": self.stride, "reference": self.reference, "method": self.method}
         row, threshold = self.statistics[i][full], self.threshold[i]
-        return Scan(self.times[full], row, threshold, window=window, **about)
+        return Scan(self.times[full], row, threshold, **self._about | {"window": window})
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("method", "window", "stride", "reference")}
 
     def _each(self, found: Callable[["Scan"], Any]) -> Any:
         several = isinstance(self.window, tuple)
@@ -88,8 +91,7 @@ class Scan:
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values; None before a window is full."""
         rows = np.asarray(self.statistics)
-        about = {name: getattr(self, name) for name in ("method", "window", "stride", "reference")}
-        return about | {
+        return self._about | {
             "times": np.asarray(self.times).tolist(),
             "statistics": np.where(np.isnan(rows), None, rows.astype(object)).tolist(),
             "threshold": np.asarray(self.threshold).tolist(),
@@ -99,17 +101,13 @@ class Scan:
 
     def save(self, path: str | os.PathLike) -> Path:
         """Save to one `.npz` file; `load` reads it back."""
-        about = {name: getattr(self, name) for name in ("method", "window", "stride", "reference")}
-        return save_leaves(path, self, kind="Scan", **about)
+        return save_leaves(path, self, kind="Scan", **self._about)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Scan":
         """Read a saved scan."""
-        leaves, header = load_leaves(path)
-        if header.get("kind") != "Scan":
-            raise ValueError(f"{path} does not hold a Scan but a {header.pop('kind', None)}")
+        leaves, header = load_leaves(path, "Scan")
         about = {name: tuple(v) if isinstance(v, list) else v for name, v in header.items()}
-        del about["kind"]
         return cls(*map(jnp.asarray, leaves), **about)
 
     def __repr__(self) -> str:

@@ -23,9 +23,7 @@ import numpy as np
 
 from ntkmmd_jax import calibration
 from ntkmmd_jax.changepoint.chart import Chart, HotellingChart
-from ntkmmd_jax.twosample.pilot import blocks
-
-_AT_ONCE = 16  # windows whose statistic is computed at once
+from ntkmmd_jax.twosample.pilot import AT_ONCE, pair_statistics
 
 
 def look_counts(length: int, window: int, stride: int) -> np.ndarray:
@@ -58,7 +56,7 @@ def statistics(
         seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
         return chart(jax.random.fold_in(key, start + count - 1), reference, seen)
 
-    return jax.lax.map(look, jnp.asarray(counts), batch_size=_AT_ONCE)
+    return jax.lax.map(look, jnp.asarray(counts), batch_size=AT_ONCE)
 
 
 def pair_null(
@@ -70,13 +68,9 @@ def pair_null(
     an MMD² is of order 1/n. Hotelling's T² has its scale in itself.
     """
     size = min(window, len(pool) // 2)
-
-    def draw(key: jax.Array) -> jax.Array:
-        k_blocks, k_train = jax.random.split(key)
-        return chart(k_train, *blocks(k_blocks, pool, (size, size), contiguous))
-
     scale = 1.0 if isinstance(chart, HotellingChart) else size / window
-    return scale * jax.lax.map(draw, jax.random.split(key, n_draws), batch_size=_AT_ONCE)
+    keys = jax.random.split(key, n_draws)
+    return scale * pair_statistics(keys, chart, pool, (size, size), contiguous)
 
 
 def drawn_stream(key: jax.Array, pool: jax.Array, length: int, run: int) -> jax.Array:

@@ -8,6 +8,7 @@ size: all blocks come from one pool, so its own sampling error is shared by them
 
 import dataclasses
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from ntkmmd_jax.networks import Params
 from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static
 from ntkmmd_jax.statistics import mean_gap
 
-_AT_ONCE = 16  # pairs of blocks whose statistic is computed at once
+AT_ONCE = 16  # pairs of blocks whose statistic is computed at once
 
 
 @record
@@ -103,9 +104,7 @@ class PilotNull:
         """Read a saved pilot; `network` only if it is a function of your own."""
         from ntkmmd_jax.twosample.recipe import from_recipe
 
-        leaves, header = load_leaves(path)
-        if header.get("kind") != "PilotNull":
-            raise ValueError(f"{path} does not hold a PilotNull but a {header.get('kind')}")
+        leaves, header = load_leaves(path, "PilotNull")
         test = from_recipe(header["test"], network)
         pool, null = leaves[-2:]
         like = jax.eval_shape(test.network.init, jax.random.key(0), jnp.zeros((1, *pool.shape[1:])))
@@ -127,7 +126,7 @@ def _report(
         return pilot.statistic(k_train, reference, sample)
 
     many = samples[None] if single else samples
-    statistics = jax.lax.map(one, (jax.random.split(key, len(many)), many), batch_size=_AT_ONCE)
+    statistics = jax.lax.map(one, (jax.random.split(key, len(many)), many), batch_size=AT_ONCE)
     pvalues = jax.vmap(partial(calibration.pvalue, null=pilot.null))(statistics)
     if single:
         statistics, pvalues = statistics[0], pvalues[0]
@@ -155,6 +154,22 @@ def blocks(
     return [
         jax.lax.dynamic_slice_in_dim(pool, starts[where[i]], size) for i, size in enumerate(sizes)
     ]
+
+
+def pair_statistics(
+    keys: jax.Array,
+    statistic: Callable[[jax.Array, jax.Array, jax.Array], jax.Array],
+    pool: jax.Array,
+    sizes: tuple[int, int],
+    contiguous: bool,
+) -> jax.Array:
+    """A null sample (B,): for each key, `statistic(key, x, y)` of two disjoint blocks."""
+
+    def draw(key: jax.Array) -> jax.Array:
+        k_blocks, k_train = jax.random.split(key)
+        return statistic(k_train, *blocks(k_blocks, pool, sizes, contiguous))
+
+    return jax.lax.map(draw, keys, batch_size=AT_ONCE)
 
 
 def pilot_null(
@@ -196,10 +211,4 @@ def pilot_null(
 
 @jax.jit
 def _draws(pilot: PilotNull, keys: jax.Array) -> jax.Array:
-    def draw(key: jax.Array) -> jax.Array:
-        k_blocks, k_train = jax.random.split(key)
-        return pilot.statistic(
-            k_train, *blocks(k_blocks, pilot.pool, pilot.sizes, pilot.contiguous)
-        )
-
-    return jax.lax.map(draw, keys, batch_size=_AT_ONCE)
+    return pair_statistics(keys, pilot.statistic, pilot.pool, pilot.sizes, pilot.contiguous)

@@ -104,9 +104,7 @@ class TwoSampleResult:
             network: The network of the witness. Needed only if it is a function of your own, which
                 no file can hold; without it everything but the witness is there.
         """
-        leaves, header = load_leaves(path)
-        if header.get("kind") != "TwoSampleResult":
-            raise ValueError(f"{path} does not hold a TwoSampleResult but a {header.get('kind')}")
+        leaves, header = load_leaves(path, "TwoSampleResult")
         statistic, pvalue, threshold, null, level = leaves[:5]
         return cls(
             float(statistic),
