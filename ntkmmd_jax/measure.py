@@ -71,6 +71,12 @@ def split_sizes(n_x: int, n_y: int, fraction: float | tuple[float, float]) -> tu
     return sizes[0], sizes[1]
 
 
+def held_out(n_x: int, n_y: int, fraction: float | tuple[float, float]) -> tuple[int, int]:
+    """How many of x and of y a split leaves for the test."""
+    m_x, m_y = split_sizes(n_x, n_y, fraction)
+    return n_x - m_x, n_y - m_y
+
+
 def split(
     key: jax.Array, x: jax.Array, y: jax.Array, fraction: float | tuple[float, float]
 ) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:

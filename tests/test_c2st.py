@@ -57,7 +57,7 @@ def test_the_accuracy_null_is_hypergeometric(n_x, n_y):
     @jax.jit
     def calibrated(key):
         relabelling = relabel(key, n_x, n_y, b)
-        null = TESTS["accuracy"].null(relabelling, jnp.asarray(logits))
+        null = TESTS["accuracy"].null(relabelling, relabelling.placed(jnp.asarray(logits)))
         return permutation_result(relabelling, null, 0.05)
 
     result = calibrated(jax.random.key(0))

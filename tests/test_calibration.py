@@ -10,8 +10,10 @@ import pytest
 from ntkmmd_jax import calibration
 from ntkmmd_jax.calibration import (
     check_level,
+    check_reach,
     kernel_null,
     label_pool,
+    labellings,
     pvalue,
     relabel,
     score_null,
@@ -106,9 +108,13 @@ def test_the_observed_row_is_the_observed_labelling():
 def test_replicas_are_relabelled_independently():
     """Null statistics of the same scores under two keys are uncorrelated, row by row."""
     scores = jax.random.normal(KEY, (40,))
-    draw = jax.jit(
-        jax.vmap(lambda k: score_null(relabel(k, 15, 25, 50, shared=True), scores).values)
-    )
+
+    @jax.jit
+    @jax.vmap
+    def draw(key):
+        relabelling = relabel(key, 15, 25, 50, shared=True)
+        return score_null(relabelling, relabelling.placed(scores)).values
+
     values = np.asarray(draw(jax.random.split(KEY, 4000))).reshape(2000, 2, 51)
     pair = [np.corrcoef(values[:, 0, b], values[:, 1, b])[0, 1] for b in range(51)]
     assert np.max(np.abs(pair)) < 5 / np.sqrt(2000)
@@ -133,21 +139,26 @@ def test_nulls_against_plain_numpy():
     relabelling = relabel(KEY, 5, 7, 20)
     weights = np.where(relabelling.labels, 1 / 5, -1 / 7)
     order = np.asarray(relabelling.order)
+    np.testing.assert_array_equal(
+        relabelling.placed(jnp.asarray(scores)), np.float32(scores)[order]
+    )
     np.testing.assert_allclose(
-        score_null(relabelling, jnp.asarray(scores)).values, weights @ scores[order], atol=2e-6
+        score_null(relabelling, jnp.asarray(scores[order])).values,
+        weights @ scores[order],
+        atol=2e-6,
     )
     placed = kernel[order][:, order]
     np.testing.assert_allclose(
-        symmetric_null(relabelling, jnp.asarray(kernel), unbiased=False).values,
+        symmetric_null(relabelling, jnp.asarray(placed), unbiased=False).values,
         np.einsum("bi,ij,bj->b", weights, placed, weights),
         atol=2e-5,
     )
     train = relabel(jax.random.key(5), 3, 4, 20, observed=relabelling.observed, pool=1)
     other = np.where(train.labels, 1 / 3, -1 / 4)
-    rectangle = kernel[:, :7]
+    rectangle = kernel[order][:, np.asarray(train.order)]
     np.testing.assert_allclose(
         kernel_null(relabelling, train, jnp.asarray(rectangle)).values,
-        np.einsum("bi,ij,bj->b", weights, rectangle[order][:, np.asarray(train.order)], other),
+        np.einsum("bi,ij,bj->b", weights, rectangle, other),
         atol=2e-5,
     )
 
@@ -164,7 +175,7 @@ def test_unbiased_null_against_plain_numpy():
         xx, yy, xy = placed[row][:, row], placed[~row][:, ~row], placed[row][:, ~row]
         off = [(k.sum() - np.trace(k)) / (len(k) * (len(k) - 1)) for k in (xx, yy)]
         expected.append(sum(off) - 2 * xy.mean())
-    values = symmetric_null(relabelling, jnp.asarray(kernel), unbiased=True).values
+    values = symmetric_null(relabelling, jnp.asarray(placed), unbiased=True).values
     np.testing.assert_allclose(values, expected, atol=2e-5)
 
 
@@ -205,7 +216,7 @@ def test_exact_ties_count_despite_rounding():
     @jax.jit
     def draw(key):
         relabelling = relabel(key, 9, 11, 200)
-        return relabelling, score_null(relabelling, scores)
+        return relabelling, score_null(relabelling, relabelling.placed(scores))
 
     for seed in range(20):
         relabelling, null = draw(jax.random.key(seed))
@@ -231,6 +242,23 @@ def test_exact_ties_count_despite_rounding():
 def test_bad_levels_are_refused(level, b, message):
     with pytest.raises(ValueError, match=message):
         check_level(level, b)
+
+
+def test_labellings_are_counted():
+    for n_x, n_y in [(2, 2), (3, 5), (4, 4), (1, 7)]:
+        subsets = list(itertools.combinations(range(n_x + n_y), n_x))
+        assert labellings(n_x, n_y) == len(subsets)
+        points = set(range(n_x + n_y))
+        unordered = {frozenset([s, tuple(sorted(points - set(s)))]) for s in subsets}
+        expected = len(unordered) if n_x == n_y else len(subsets)
+        assert labellings(n_x, n_y, even=True) == expected
+    assert labellings(10**6, 10**6) > 1e8  # at once, though the number has 600,000 digits
+
+
+def test_sizes_that_cannot_reach_the_level_are_refused():
+    check_reach(20, 0.05, "these")
+    with pytest.raises(ValueError, match=r"these can be relabelled in 19 .* level 0.05 cannot be"):
+        check_reach(19, 0.05, "these")
 
 
 @pytest.mark.parametrize(("level", "b"), [(0.05, 19), (0.01, 99), (0.001, 999), (0.5, 1)])

@@ -26,11 +26,11 @@ from tests.conftest import binomial_band, null_samples, rejection_rate, replicas
 
 CLASSES = {"me": MeanEmbedding, "scf": SmoothCF}
 # Nearly all time goes into compiling: few programs, shared by many tests.
-EXACT = {
-    name: made(calibration="permutation", n_locations=2, steps=3, n_permutations=99)
+EXACT = {name: made(n_locations=2, steps=3, n_permutations=99) for name, made in CLASSES.items()}
+LAW = {
+    name: made(n_locations=3, steps=3, train_fraction=0.1, calibration="asymptotic")
     for name, made in CLASSES.items()
 }
-LAW = {name: made(n_locations=3, steps=3, train_fraction=0.1) for name, made in CLASSES.items()}
 
 
 def shifted(n_x=40, n_y=21, shift=1.0):
@@ -76,10 +76,10 @@ def test_the_permutation_null_against_brute_force():
     n_x, n_y, gamma = 30, 17, 1e-3
     f_x, f_y = features(n_x, n_y)
     relabelling = jax.jit(lambda key: relabel(key, n_x, n_y, 19))(jax.random.key(0))
-    null, v = jax.jit(embedding_null)(relabelling, jnp.float32(f_x), jnp.float32(f_y), gamma)
     pooled = np.concatenate([f_x, f_y])
     inverse = np.linalg.inv(np.cov(pooled.T) + gamma * np.eye(4))
     placed, c = pooled[np.asarray(relabelling.order)], 1 / n_x + 1 / n_y
+    null, v = jax.jit(embedding_null)(relabelling, jnp.float32(placed), gamma)
     for row, value in zip(np.asarray(relabelling.labels), np.asarray(null.values), strict=True):
         gap = placed[row].mean(0) - placed[~row].mean(0)
         assert value == pytest.approx(gap @ inverse @ gap / c, rel=1e-3)
@@ -272,8 +272,10 @@ def test_orderings_of_table_1():
             test, datasets.gaussian_mixture, 4000, 4000, n_runs=n_runs, batch=4, **options
         )
         for name, test in {
-            "me": MeanEmbedding(optimizer="normalized", learning_rate=1.0, steps=300),
-            "scf": SmoothCF(steps=0),
+            "me": MeanEmbedding(
+                optimizer="normalized", learning_rate=1.0, steps=300, calibration="asymptotic"
+            ),
+            "scf": SmoothCF(steps=0, calibration="asymptotic"),
             "scf, optimised": SmoothCF(),
         }.items()
     }

@@ -23,8 +23,10 @@ from ntkmmd_jax.twosample import C2ST, MeanEmbedding, NetMMD, SmoothCF
 NETWORK = mlp((512, 512), activation="relu", initialization="he")
 TESTS = {
     "NTK-MMD": NetMMD(network=NETWORK),
-    "ME": MeanEmbedding(optimizer="normalized", learning_rate=1.0, steps=300),
-    "SCF": SmoothCF(steps=0),
+    "ME": MeanEmbedding(
+        optimizer="normalized", learning_rate=1.0, steps=300, calibration="asymptotic"
+    ),
+    "SCF": SmoothCF(steps=0, calibration="asymptotic"),
     **{
         f"C2ST-{letter} ({name}), {epochs} epoch{'s' * (epochs > 1)}": C2ST(
             score=score, optimizer=name.lower(), epochs=epochs

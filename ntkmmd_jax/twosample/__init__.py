@@ -1,6 +1,7 @@
 """Two-sample tests: one contract, `test(key, x, y) -> TwoSampleResult`, and the call by name."""
 
 import difflib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,15 +23,19 @@ _METHODS: dict[str, tuple[Callable[..., TwoSampleTest], dict[str, Any], str]] = 
     "ntk-symmetric": (NTKMMD, {"train_fraction": None}, "exact NTK-MMD² of all data, no split"),
     "gmmd": (GaussianMMD, {}, "Gaussian-kernel MMD², median bandwidth; quadratic time"),
     "gmmd-lin": (LinearTimeMMD, {}, "Gaussian-kernel MMD² over disjoint pairs; linear time"),
-    "hotelling": (Hotelling, {}, "Hotelling's T² of the means, exact F law"),
+    "hotelling": (Hotelling, {}, "Hotelling's T² of the means; F law, exact for Gaussian samples"),
     "c2st-s": (
         C2ST,
         {"score": "accuracy"},
         "classifier trained on one half, accuracy on the other",
     ),
     "c2st-l": (C2ST, {"score": "logit"}, "classifier trained on one half, mean logit on the other"),
-    "me": (MeanEmbedding, {}, "mean embeddings at optimised locations, χ² law"),
-    "scf": (SmoothCF, {}, "smooth characteristic functions at optimised frequencies, χ² law"),
+    "me": (
+        MeanEmbedding,
+        {},
+        "mean embeddings at locations optimised on one half, compared on the other",
+    ),
+    "scf": (SmoothCF, {}, "smooth characteristic functions at optimised frequencies, likewise"),
 }
 
 
@@ -77,8 +82,9 @@ def two_sample_test(
         y: Sample of q, with the same features; the sizes may differ.
         method: A name in `methods()`, or a test object with options of its own.
         key: An int seed or a JAX key. The same key gives the same answer.
-        level: The probability of a false rejection, exact under H0.
-        n_permutations: Label permutations behind the p-value.
+        level: The probability of a false rejection under H0: exact with the default calibrations
+            (at most that with ties), but for "hotelling", whose law is that of Gaussian samples.
+        n_permutations: Label permutations behind the p-value, where it comes from them.
         **options: Options of the method, such as `network` and `learning_rate` for "net".
 
     Returns:
@@ -102,7 +108,13 @@ def two_sample_test(
     x, y = as_samples(x, y)
     check_finite(x, "x")
     check_finite(y, "y")
-    return test(as_key(key), x, y).concrete()
+    result = test(as_key(key), x, y).concrete()
+    if math.isnan(result.pvalue):
+        raise ValueError(
+            f"{result.method} has no verdict: its statistic is not a number. The training diverges "
+            "(take a smaller learning_rate), or numbers of this size overflow (rescale the data)"
+        )
+    return result
 
 
 __all__ = [

@@ -4,6 +4,7 @@ They need no null sample, and pay for it: "normal" and "asymptotic" are limits i
 is a bound, so conservative that it rejects only what is plain to see.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,19 @@ from ntkmmd_jax.statistics import mean_gap, mmd2, unbiased_mmd2
 from ntkmmd_jax.theory import Theorem, asymptotic_weights, kernel_moments, quantile, tail
 from ntkmmd_jax.twosample.contract import analytic_result
 from ntkmmd_jax.twosample.result import TwoSampleResult
+
+NORMAL = 20  # held-out points of each sample from which on "normal" is measured to hold
+
+
+def warn_if_too_few(method: str, law: str, sizes: tuple[int, int], least: int) -> None:
+    """Warn where fewer points than `least` of a sample stand for a limit in n."""
+    if min(sizes) < least:
+        warnings.warn(
+            f"{method} with calibration {law!r} rejects too often with {sizes[0]} + {sizes[1]} "
+            f"points: it is a limit law, measured to hold from about {least} of each on. The "
+            "default calibration is exact at any size",
+            stacklevel=5,
+        )
 
 
 def normal_law(statistic: jax.Array, error: jax.Array, level: Any) -> tuple[jax.Array, jax.Array]:
@@ -58,12 +72,25 @@ def asymptotic_result(
     labels = jnp.arange(n) < of_x
     # The unbiased statistic leaves the diagonal out, whose mean is the mean of the law.
     shift = weights.sum() if unbiased else 0.0
+    largest = n * weights.max()  # wᵀKw ≤ |w|² max λ, and |w|² = 1/n_X + 1/n_Y
     if unbiased:
         statistic = unbiased_mmd2(kernel, labels)
+        largest = _largest_unbiased(largest, jnp.diagonal(kernel), of_x, n - of_x)
     else:
         statistic = mmd2(kernel, jnp.where(labels, 1 / of_x, -1 / (n - of_x)))
     law = (tail(weights, statistic + shift), quantile(weights, level) - shift)
-    return analytic_result(statistic, *law, level, **rest)
+    return analytic_result(statistic, *law, level, largest=largest, **rest)
+
+
+def _largest_unbiased(biased: jax.Array, diagonal: jax.Array, n_x: int, n_y: int) -> jax.Array:
+    """What the unbiased MMD² cannot exceed, from what the biased one cannot.
+
+    With K centred, both are linear in q = uᵀKu, where u = 1_x − n_X/n: the biased one is
+    (1/n_X + 1/n_Y)² q.
+    """
+    xx, yy, xy = 1 / (n_x * (n_x - 1)), 1 / (n_y * (n_y - 1)), 1 / (n_x * n_y)
+    q = biased / (1 / n_x + 1 / n_y) ** 2
+    return (xx + yy + 2 * xy) * q - (1 / (n_x - 1) + 1 / (n_y - 1)) * diagonal.min()
 
 
 def theory_result(

@@ -18,13 +18,30 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel, score_null
-from ntkmmd_jax.measure import SignedMeasure, points_like, signed_measure, split, split_sizes
+from ntkmmd_jax.calibration import (
+    NullStatistics,
+    Relabelling,
+    check_level,
+    check_reach,
+    labellings,
+    relabel,
+    score_null,
+)
+from ntkmmd_jax.measure import (
+    SignedMeasure,
+    held_out,
+    points_like,
+    signed_measure,
+    split,
+    split_sizes,
+)
 from ntkmmd_jax.networks import Network, Params, as_network, merged, mlp, restored
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.training import SGD
+from ntkmmd_jax.twosample.analytic import NORMAL, normal_result, warn_if_too_few
 from ntkmmd_jax.twosample.contract import (
     TwoSampleTest,
+    analytic_result,
     check_calibration,
     permutation_result,
 )
@@ -139,13 +156,32 @@ class C2ST(TwoSampleTest):
         train, test = split(k_split, x, y, self.train_fraction)
         params = self.network.init(k_init, x[:1])
         witness = self.classify(k_train, params, signed_measure(*train))
+        about = {"witness": witness, "method": self.method, "n_x": len(x), "n_y": len(y)}
+        points = jnp.concatenate(test)
+        if self.calibration == "normal":
+            return self.normal(witness(points), len(test[0]), **about)
         relabelling = relabel(k_null, *map(len, test), self.n_permutations, shared=self.shared_pool)
-        null = self.null(relabelling, witness(jnp.concatenate(test)))
-        about = {"method": self.method, "n_x": len(x), "n_y": len(y)}
-        return permutation_result(relabelling, null, self.level, witness=witness, **about)
+        null = self.null(relabelling, witness(relabelling.placed(points)))
+        return permutation_result(relabelling, null, self.level, **about)
+
+    def check_sizes(self, n_x: int, n_y: int) -> None:
+        """Refuse sizes at which the level cannot be reached; warn where the limit law fails."""
+        m_x, m_y = held_out(n_x, n_y, self.train_fraction)
+        if self.calibration == "normal":
+            warn_if_too_few(self.method, "normal", (m_x, m_y), NORMAL)
+        else:
+            check_reach(labellings(m_x, m_y), self.level, f"{m_x} + {m_y} held-out points")
+
+    def normal(self, logits: jax.Array, of_x: int, **about: Any) -> TwoSampleResult:
+        """The statistic over its standard error, taken as normal."""
+        if self.score == "logit":
+            return normal_result(logits, of_x, self.level, **about)
+        gap = normal_result(_positive(logits), of_x, self.level, **about)
+        accuracy, threshold = (0.5 + value / 2 for value in (gap.statistic, gap.threshold))
+        return analytic_result(accuracy, gap.pvalue, threshold, self.level, **about)
 
     def null(self, relabelling: Relabelling, logits: jax.Array) -> NullStatistics:
-        """The mean gap of the logits, or the balanced accuracy, under every labelling."""
+        """The mean gap of the logits of placed points, or their accuracy, under every labelling."""
         if self.score == "logit":
             return score_null(relabelling, logits)
         gap = score_null(relabelling, _positive(logits))

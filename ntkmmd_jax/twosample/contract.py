@@ -4,6 +4,7 @@ Pure, jittable and vmappable. What fixes shapes or structure is static; numbers 
 learning rate and the level are traced, so a sweep over them compiles once.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -30,7 +31,13 @@ class TwoSampleTest:
             y: Likewise, with the same features.
         """
         x, y = as_samples(x, y)
-        return _run(self, as_key(key), x, y)
+        self.check_sizes(len(x), len(y))
+        result = _run(self, as_key(key), x, y)
+        result.warn_if_powerless()
+        return result
+
+    def check_sizes(self, n_x: int, n_y: int) -> None:
+        """Refuse sizes at which the level cannot be reached; warn where a limit law fails."""
 
     def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
         """The test itself, on checked arrays; every test defines it."""
@@ -55,8 +62,9 @@ def permutation_result(
     relabelling: Relabelling, null: NullStatistics, level: Any, **rest: Any
 ) -> TwoSampleResult:
     """The result of a permutation test, from its statistic under every labelling of the pool."""
-    statistic = null.values[relabelling.observed]
-    return null_result(statistic, relabelling.null(null.values), level, null.tolerance, **rest)
+    statistic, largest = null.values[relabelling.observed], jnp.max(null.values)
+    sample = relabelling.null(null.values)
+    return null_result(statistic, sample, level, null.tolerance, largest=largest, **rest)
 
 
 def null_result(
@@ -75,7 +83,8 @@ def null_result(
 
 def score_result(
     key: jax.Array,
-    scores: jax.Array,
+    score: Callable[[jax.Array], jax.Array],
+    points: jax.Array,
     level: Any,
     *,
     of_x: int,
@@ -83,11 +92,10 @@ def score_result(
     shared_pool: bool = False,
     **rest: Any,
 ) -> TwoSampleResult:
-    """The test-only bootstrap: permute labels of held-out scores, the first `of_x` of them x's."""
-    relabelling = calibration.relabel(
-        key, of_x, len(scores) - of_x, n_permutations, shared=shared_pool
-    )
-    null = calibration.score_null(relabelling, scores)
+    """The test-only bootstrap: permute labels of held-out points, the first `of_x` of them x's."""
+    of_y = len(points) - of_x
+    relabelling = calibration.relabel(key, of_x, of_y, n_permutations, shared=shared_pool)
+    null = calibration.score_null(relabelling, score(relabelling.placed(points)))
     return permutation_result(relabelling, null, level, **rest)
 
 

@@ -23,11 +23,20 @@ import optax
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.scipy.special import gammaincc
 
-from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel, score_null
+from ntkmmd_jax.calibration import (
+    NullStatistics,
+    Relabelling,
+    check_level,
+    check_reach,
+    labellings,
+    relabel,
+    score_null,
+)
 from ntkmmd_jax.kernels import gaussian_kernel, median_distance
-from ntkmmd_jax.measure import interleaved, points_like, split, split_sizes
+from ntkmmd_jax.measure import held_out, interleaved, points_like, split, split_sizes
 from ntkmmd_jax.normals import normal
 from ntkmmd_jax.pytree import record, static
+from ntkmmd_jax.twosample.analytic import warn_if_too_few
 from ntkmmd_jax.twosample.contract import (
     TwoSampleTest,
     analytic_result,
@@ -46,6 +55,7 @@ def _normalized(rate: Any) -> optax.GradientTransformation:
     )
 
 
+_PER_FEATURE = 40  # held-out points per feature from which on the χ² law is measured to hold
 _OPTIMIZERS = {"adam": optax.adam, "normalized": _normalized}
 
 
@@ -121,7 +131,7 @@ class EmbeddingTest(TwoSampleTest):
     learning_rate: Any = 0.05  # of u_j, in units of their first spread, and of log σ
     regularization: Any = 1e-5  # γ
     train_fraction: float | tuple[float, float] = static(default=0.5)
-    calibration: str = static(default="asymptotic")  # or "permutation"
+    calibration: str = static(default="permutation")  # or "asymptotic"
     n_permutations: int = static(default=400)  # of calibration "permutation"
     shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
     level: Any = 0.05
@@ -150,24 +160,31 @@ class EmbeddingTest(TwoSampleTest):
         flat = (sample.reshape(len(sample), -1) for sample in (x, y))
         train, test = split(k_split, *flat, self.train_fraction)
         embedding = self.optimise(k_places, *train)
-        f_x, f_y = map(embedding, test)
-        k = f_x.shape[1]
-        if min(map(len, train + test)) < 2 or min(sum(map(len, s)) for s in (train, test)) < k + 2:
-            raise ValueError(
-                f"too few samples for the covariance of {k} features in either half: "
-                f"n_x = {len(x)}, n_y = {len(y)}; use fewer n_locations or more samples"
-            )
         witness = partial(EmbeddingWitness, embedding, features=x.shape[1:])
         about = {"method": self.method, "n_x": len(x), "n_y": len(y)}
         if self.calibration == "asymptotic":
-            statistic, v = embedding_statistic(f_x, f_y, self.regularization)
-            law = chi2_law(statistic, self.level, k)
+            statistic, v = embedding_statistic(*map(embedding, test), self.regularization)
+            law = chi2_law(statistic, self.level, self.n_features)
             return analytic_result(statistic, *law, self.level, witness=witness(v), **about)
-        relabelling = relabel(
-            k_null, len(f_x), len(f_y), self.n_permutations, shared=self.shared_pool
-        )
-        null, v = embedding_null(relabelling, f_x, f_y, self.regularization)
+        relabelling = relabel(k_null, *map(len, test), self.n_permutations, shared=self.shared_pool)
+        features = embedding(relabelling.placed(jnp.concatenate(test)))
+        null, v = embedding_null(relabelling, features, self.regularization)
         return permutation_result(relabelling, null, self.level, witness=witness(v), **about)
+
+    def check_sizes(self, n_x: int, n_y: int) -> None:
+        """Refuse sizes at which the level cannot be reached; warn where the χ² law fails."""
+        m_x, m_y = held_out(n_x, n_y, self.train_fraction)
+        halves, k = ((m_x, m_y), (n_x - m_x, n_y - m_y)), self.n_features
+        if min(map(min, halves)) < 2 or min(map(sum, halves)) < k + 2:
+            raise ValueError(
+                f"too few samples for the covariance of {k} features in either half: "
+                f"n_x = {n_x}, n_y = {n_y}; use fewer n_locations or more samples"
+            )
+        if self.calibration == "asymptotic":
+            warn_if_too_few(self.method, "asymptotic", (m_x, m_y), _PER_FEATURE * k)
+        else:
+            values = labellings(m_x, m_y, even=True)
+            check_reach(values, self.level, f"{m_x} + {m_y} held-out points")
 
     def optimise(self, key: jax.Array, x: jax.Array, y: jax.Array) -> Embedding:
         """Gradient ascent on λ of the training samples (n, d), which are in random order."""
@@ -204,6 +221,11 @@ class MeanEmbedding(EmbeddingTest):
 
     method: ClassVar[str] = "me"
 
+    @property
+    def n_features(self) -> int:
+        """J."""
+        return self.n_locations
+
     def start(self, key: jax.Array, points: jax.Array) -> tuple[jax.Array, float]:
         """The first u_j, with some noise lest tied points stay together, and their spread."""
         scale = (2 * points.shape[1]) ** -0.5  # σ is the distance of two points
@@ -215,6 +237,11 @@ class SmoothCF(EmbeddingTest):
     """SCF: smooth characteristic functions compared at J frequencies; they start as N(0, I)."""
 
     method: ClassVar[str] = "scf"
+
+    @property
+    def n_features(self) -> int:
+        """2J: a sine and a cosine of each frequency."""
+        return 2 * self.n_locations
 
     def start(self, key: jax.Array, points: jax.Array) -> tuple[jax.Array, float]:
         """The first u_j, and their spread."""
@@ -237,20 +264,27 @@ def embedding_statistic(f_x: jax.Array, f_y: jax.Array, gamma: Any) -> tuple[jax
 
 
 def embedding_null(
-    relabelling: Relabelling, f_x: jax.Array, f_y: jax.Array, gamma: Any
+    relabelling: Relabelling, features: jax.Array, gamma: Any
 ) -> tuple[NullStatistics, jax.Array]:
     """λ under every labelling, and Σ⁻¹ δ, with Σ the covariance about one mean, plus γI.
 
     With Σ = L Lᵀ, λ = |L⁻¹ δ|² / c: the squared mean gaps of k scores, the rows of L⁻¹ φᵀ.
+
+    Args:
+        relabelling: Of the test points.
+        features: φ of the placed points, shape (n, k).
+        gamma: γ.
     """
-    features, c = jnp.concatenate([f_x, f_y]), 1 / len(f_x) + 1 / len(f_y)
+    n_x = relabelling.n_x
+    c = 1 / n_x + 1 / (len(features) - n_x)
     factor = jnp.linalg.cholesky(_covariance(features) + gamma * jnp.eye(features.shape[1]))
     white = solve_triangular(factor, (features - features.mean(0)).T, lower=True)
     gaps = jax.vmap(score_null, (None, 0))(relabelling, white)  # values (k, B + 1)
     # Each gap g_j rounds at its tolerance e_j, and Σ g_j² at 2 Σ |g_j| e_j.
     tolerance = 2 * jnp.max(gaps.tolerance @ jnp.abs(gaps.values)) / c
     null = NullStatistics(jnp.sum(gaps.values**2, axis=0) / c, tolerance)
-    return null, cho_solve((factor, True), f_x.mean(0) - f_y.mean(0))
+    gap = relabelling.weights[relabelling.observed] @ features
+    return null, cho_solve((factor, True), gap)
 
 
 def chi2_law(statistic: jax.Array, level: Any, k: int) -> tuple[jax.Array, jax.Array]:

@@ -13,11 +13,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel
+from ntkmmd_jax.calibration import (
+    NullStatistics,
+    Relabelling,
+    check_level,
+    check_reach,
+    labellings,
+    relabel,
+)
 from ntkmmd_jax.kernels import gaussian_kernel, gaussian_profile, median_bandwidth
 from ntkmmd_jax.measure import points_like, random_orders, signed_measure
 from ntkmmd_jax.pytree import record, static
-from ntkmmd_jax.twosample.analytic import asymptotic_result, normal_law
+from ntkmmd_jax.twosample.analytic import asymptotic_result, normal_law, warn_if_too_few
 from ntkmmd_jax.twosample.contract import (
     TwoSampleTest,
     analytic_result,
@@ -30,6 +37,7 @@ from ntkmmd_jax.witness import in_blocks, savable
 
 MEDIAN_POINTS = 2000  # pooled points beyond which the median is that of a random subsample
 MEDIAN_PAIRS = 500  # the same for the linear-time test, which takes the points by pairs (x, y)
+_NORMAL_PAIRS = 100  # samples of each from which on "normal" of the linear test is measured to hold
 TILE = 2048  # rows and columns of the kernel matrix that are held at once
 
 
@@ -125,7 +133,7 @@ class GaussianMMD(_GaussianTest):
         measure, n_x, n_y = signed_measure(x, y), len(x), len(y)
         relabelling = relabel(key, n_x, n_y, self.n_permutations, shared=self.shared_pool)
         # The arrangement is uniform under H0, so its first places are a sample without labels.
-        placed = measure.points[relabelling.order]
+        placed = relabelling.placed(measure.points)
         bandwidths = self.bandwidths(placed[:MEDIAN_POINTS])
         witness = KernelWitness(measure.points, measure.weights, bandwidths)
         about = {"witness": witness, "method": self.method, "n_x": n_x, "n_y": n_y}
@@ -134,6 +142,11 @@ class GaussianMMD(_GaussianTest):
             return asymptotic_result(kernel, n_x, self.level, unbiased=self.unbiased, **about)
         null = tiled_null(relabelling, placed, bandwidths, unbiased=self.unbiased)
         return permutation_result(relabelling, null, self.level, **about)
+
+    def check_sizes(self, n_x: int, n_y: int) -> None:
+        """Refuse sizes at which the level cannot be reached."""
+        if self.calibration == "full":
+            check_reach(labellings(n_x, n_y, even=True), self.level, f"{n_x} + {n_y} points")
 
 
 def tiled_null(
@@ -188,11 +201,14 @@ class LinearTimeMMD(_GaussianTest):
 
         h = k(x₁,x₂) + k(y₁,y₂) − k(x₁,y₂) − k(x₂,y₁)
 
-    Calibration "normal" takes mean(h) √m / sd(h) of the m blocks as standard normal, which holds
-    for large m. "permutation" is exact: under H0 the members of each pair are exchangeable, and
-    swapping x₁ with y₁ turns h into k(y₁,x₂) + k(x₁,y₂) − k(y₁,y₂) − k(x₂,x₁) = −h, swapping x₂
-    with y₂ likewise, and swapping both leaves h. So the signs of the m blocks are independent and
-    fair whatever the |h| are, and flipping them at random permutes the labels, in linear time.
+    Under H0 the members of each pair are exchangeable, and swapping x₁ with y₁ turns h into
+    k(y₁,x₂) + k(x₁,y₂) − k(y₁,y₂) − k(x₂,x₁) = −h. So the signs of the m blocks are independent
+    and fair whatever the |h| are, and flipping them at random permutes the labels, in linear time:
+    calibration "permutation", exact. Pairs are swapped at random before anything is computed, and
+    the signs that undo it are the observed row of B + 1, so that rounding knows no labels.
+
+    "normal" takes mean(h) √m / sd(h) of the m blocks as standard normal, a limit: its level of 5 %
+    is LEVELS-TO-COME.
 
     Pairs and blocks are formed at random. Of samples of unequal size the larger loses its excess,
     chosen at random, and an odd pair is left out. The median is that of the first 500 pairs, a
@@ -200,7 +216,7 @@ class LinearTimeMMD(_GaussianTest):
     """
 
     bandwidth: Any = "median"  # or σ; or a tuple: the mean of kernels at multiples of the median
-    calibration: str = static(default="normal")  # or "permutation"
+    calibration: str = static(default="permutation")  # or "normal"
     n_permutations: int = static(default=400)  # of calibration "permutation"
     level: Any = 0.05
 
@@ -218,29 +234,43 @@ class LinearTimeMMD(_GaussianTest):
         """Pair at random, average h over the blocks, compare with its standard error or flips."""
         n_x, n_y = len(x), len(y)
         m = min(n_x, n_y) // 2
-        if m < 2:
-            raise ValueError(f"gmmd-lin needs 4 samples of each; got n_x = {n_x}, n_y = {n_y}")
         k_pair, k_flip = jax.random.split(key)
         order_x, order_y = random_orders(k_pair, n_x, n_y)
         x, y = x[order_x[: 2 * m]], y[order_y[: 2 * m]]
+        rows = 1 + self.n_permutations if self.calibration == "permutation" else 1
+        words = jax.random.bits(k_flip, (rows, math.ceil(m / 32)))
+        observed = jnp.zeros(2 * m, bool).at[::2].set(signs(words[0], m) < 0)  # pairs to swap
+        observed = observed.reshape(-1, *[1] * (x.ndim - 1))
+        x, y = jnp.where(observed, y, x), jnp.where(observed, x, y)
         bandwidths = self.bandwidths(jnp.concatenate([x[:MEDIAN_PAIRS], y[:MEDIAN_PAIRS]]))
 
         def k(z1: jax.Array, z2: jax.Array) -> jax.Array:
             return gaussian_profile(jnp.sum((z1 - z2).reshape(m, -1) ** 2, axis=1), bandwidths)
 
         x1, x2, y1, y2 = x[::2], x[1::2], y[::2], y[1::2]
-        h = k(x1, x2) + k(y1, y2) - k(x1, y2) - k(x2, y1)
-        statistic, about = h.mean(), {"method": self.method, "n_x": n_x, "n_y": n_y}
+        h = (k(x1, x2) + k(y1, y2)) - (k(x1, y2) + k(x2, y1))
+        about = {"method": self.method, "n_x": n_x, "n_y": n_y}
         if self.calibration == "normal":
-            law = normal_law(statistic, h.std(ddof=1) / math.sqrt(m), self.level)
-            return analytic_result(statistic, *law, self.level, **about)
-        words = jax.random.bits(k_flip, (self.n_permutations, math.ceil(m / 32)))
-        null = jax.lax.map(lambda row: flipped_mean(row, h), words)
+            h = signs(words[0], m) * h
+            law = normal_law(h.mean(), h.std(ddof=1) / math.sqrt(m), self.level)
+            return analytic_result(h.mean(), *law, self.level, **about)
+        values = jax.lax.map(lambda row: jnp.mean(signs(row, m) * h), words)
         tolerance = 4 * jnp.finfo(h.dtype).eps * jnp.mean(jnp.abs(h))
-        return null_result(statistic, null, self.level, tolerance, **about)
+        largest = {"largest": jnp.max(values)}
+        return null_result(values[0], values[1:], self.level, tolerance, **largest, **about)
+
+    def check_sizes(self, n_x: int, n_y: int) -> None:
+        """Refuse sizes at which the level cannot be reached; warn where the limit law fails."""
+        m = min(n_x, n_y) // 2
+        if m < 2:
+            raise ValueError(f"gmmd-lin needs 4 samples of each; got n_x = {n_x}, n_y = {n_y}")
+        if self.calibration == "normal":
+            warn_if_too_few(self.method, "normal", (n_x, n_y), _NORMAL_PAIRS)
+        else:
+            check_reach(2 ** min(m, 60), self.level, f"{m} blocks of two pairs (x, y)")
 
 
-def flipped_mean(words: jax.Array, h: jax.Array) -> jax.Array:
-    """The mean of ±h, the signs being the bits of 32-bit words."""
+def signs(words: jax.Array, m: int) -> jax.Array:
+    """±1, as the bits of 32-bit words have it, shape (m,)."""
     bits = (words[:, None] >> jnp.arange(32, dtype=words.dtype)) & 1
-    return jnp.mean(jnp.where(bits.reshape(-1)[: len(h)] == 1, h, -h))
+    return 2.0 * bits.reshape(-1)[:m] - 1

@@ -17,14 +17,34 @@ import jax.numpy as jnp
 import optax
 
 from ntkmmd_jax import calibration, theory
-from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel
+from ntkmmd_jax.calibration import (
+    NullStatistics,
+    Relabelling,
+    check_level,
+    check_reach,
+    labellings,
+    relabel,
+)
 from ntkmmd_jax.kernels import empirical_ntk
-from ntkmmd_jax.measure import SignedMeasure, interleaved, signed_measure, split, split_sizes
+from ntkmmd_jax.measure import (
+    SignedMeasure,
+    held_out,
+    interleaved,
+    signed_measure,
+    split,
+    split_sizes,
+)
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.statistics import mean_gap
 from ntkmmd_jax.training import SGD, trained_witness
-from ntkmmd_jax.twosample.analytic import asymptotic_result, normal_result, theory_result
+from ntkmmd_jax.twosample.analytic import (
+    NORMAL,
+    asymptotic_result,
+    normal_result,
+    theory_result,
+    warn_if_too_few,
+)
 from ntkmmd_jax.twosample.contract import (
     TwoSampleTest,
     check_calibration,
@@ -52,11 +72,13 @@ class WitnessTest(TwoSampleTest):
         if isinstance(self.calibration, PilotNull):
             object.__setattr__(self, "pilot", self.calibration)
             object.__setattr__(self, "calibration", "pilot")
+        elif self.calibration != "pilot":
+            object.__setattr__(self, "pilot", None)  # replaced by another calibration
         allowed = self.without_split if self.train_fraction is None else self.with_split
         if self.calibration is not None:
             where = "without a split" if self.train_fraction is None else "with a split"
             check_calibration(self, allowed, where)
-        if (self.calibration == "pilot") != (self.pilot is not None):
+        if self.calibration == "pilot" and self.pilot is None:
             raise ValueError("calibration by pilot data takes a PilotNull: calibration=pilot")
         if self.train_fraction is not None:
             split_sizes(2, 2, self.train_fraction)
@@ -81,7 +103,11 @@ class WitnessTest(TwoSampleTest):
             kernel = empirical_ntk(self.network, params, jnp.concatenate(test))
             options = {"unbiased": self.unbiased, **about}
             return asymptotic_result(kernel, len(x), self.level, **options)
-        scores, of_x = witness(jnp.concatenate(test)), len(test[0])
+        points, of_x = jnp.concatenate(test), len(test[0])
+        if calibrated == "test":
+            options = {"n_permutations": self.n_permutations, "shared_pool": self.shared_pool}
+            return score_result(k_null, witness, points, self.level, of_x=of_x, **options, **about)
+        scores = witness(points)
         if calibrated == "normal":
             return normal_result(scores, of_x, self.level, **about)
         if calibrated == "theory":
@@ -90,12 +116,23 @@ class WitnessTest(TwoSampleTest):
             cn = min(map(len, train + test)) - (self.train_fraction is None)
             given = (theorem, kernel, scores, (x, y), test, cn, self.level)
             return theory_result(*given, **about)
-        if calibrated == "pilot":
-            self.pilot.check(x, y)
-            statistic = mean_gap(scores, signed_measure(x, y).weights)
-            return null_result(statistic, self.pilot.null, self.level, **about)
-        options = {"n_permutations": self.n_permutations, "shared_pool": self.shared_pool}
-        return score_result(k_null, scores, self.level, of_x=of_x, **options, **about)
+        self.pilot.check(x, y)
+        statistic = mean_gap(scores, signed_measure(x, y).weights)
+        return null_result(statistic, self.pilot.null, self.level, **about)
+
+    def check_sizes(self, n_x: int, n_y: int) -> None:
+        """Refuse sizes at which the level cannot be reached; warn where a limit law fails."""
+        if self.train_fraction is None:
+            if self.calibration in (None, "full"):
+                check_reach(labellings(n_x, n_y, even=True), self.level, f"{n_x} + {n_y} points")
+            return
+        m_x, m_y = held_out(n_x, n_y, self.train_fraction)
+        if self.calibration == "normal":
+            warn_if_too_few(self.method, "normal", (m_x, m_y), NORMAL)
+        elif self.calibration != "theory":
+            trained = labellings(n_x - m_x, n_y - m_y) if self.calibration == "full" else 1
+            values = trained * labellings(m_x, m_y)
+            check_reach(values, self.level, f"{m_x} + {m_y} held-out points")
 
     def relabel_both(self, key: jax.Array, train: Sample, test: Sample) -> tuple[Relabelling, ...]:
         """Relabel the test and the training points together; the same ones without a split."""
@@ -124,6 +161,14 @@ class NTKMMD(WitnessTest):
     level: Any = 0.05
     pilot: PilotNull | None = None  # set by calibration=pilot
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unbiased and self.train_fraction is not None:
+            raise ValueError(
+                "unbiased is for the symmetric statistic, train_fraction=None: with a split it is "
+                "unbiased as it is"
+            )
+
     @property
     def uses_lapack(self) -> bool:
         """The asymptotic law takes eigenvalues."""
@@ -147,12 +192,13 @@ class NTKMMD(WitnessTest):
         """Permute rows and columns of the kernel matrix, all permutations in matrix products."""
         witness = self.find_witness(k_train, params, train)
         on_test, on_train = self.relabel_both(k_null, train, test)
-        points = jnp.concatenate(test)
+        points = on_test.placed(jnp.concatenate(test))
         if self.train_fraction is None:
             kernel = empirical_ntk(self.network, params, points)
             null = calibration.symmetric_null(on_test, kernel, unbiased=self.unbiased)
         else:
-            kernel = empirical_ntk(self.network, params, points, jnp.concatenate(train))
+            rows = on_train.placed(jnp.concatenate(train))
+            kernel = empirical_ntk(self.network, params, points, rows)
             null = calibration.kernel_null(on_test, on_train, kernel)
         return witness, on_test, null
 
@@ -208,8 +254,8 @@ class NetMMD(WitnessTest):
     ) -> tuple[Witness, Relabelling, NullStatistics]:
         """Retrain under every labelling, `_RETRAIN` networks at a time, from the same θ0."""
         on_test, on_train = self.relabel_both(k_null, train, test)
-        train_points = jnp.concatenate(train)[on_train.order]
-        test_points = jnp.concatenate(test)[on_test.order]
+        train_points = on_train.placed(jnp.concatenate(train))
+        test_points = on_test.placed(jnp.concatenate(test))
 
         def retrained(train_weights: jax.Array) -> Witness:
             measure = SignedMeasure(train_points, train_weights)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,32 @@ class TwoSampleResult:
     method: str = static(default="")
     n_x: int = static(default=0)
     n_y: int = static(default=0)
+    largest: Any = None  # () what no labelling of these points exceeds; None where that is unknown
 
     @property
     def reject(self) -> jax.Array:
-        """Whether the two samples differ, at the level of the test."""
+        """Whether the two samples differ, at the level of the test; False without a verdict."""
         return self.pvalue <= self.level
+
+    @property
+    def verdict(self) -> str:
+        """The answer in words. A p-value that is not a number is none."""
+        if np.isnan(self.pvalue):
+            return "no verdict: the statistic is not a number"
+        return "reject H0: p = q" if self.reject else "no evidence against H0: p = q"
+
+    def warn_if_powerless(self) -> None:
+        """Warn where these points would not be rejected whatever their labels; traced, do not."""
+        if self.largest is None or isinstance(self.threshold, jax.core.Tracer):
+            return
+        if self.largest <= self.threshold:
+            warnings.warn(
+                f"{self.method} cannot reject these points, however they are labelled: its "
+                f"statistic is at most {float(self.largest):.4g}, the threshold "
+                f"{float(self.threshold):.4g}. The witness is constant on them, they are tied, or "
+                "they are too few for this calibration",
+                stacklevel=4,
+            )
 
     def __repr__(self) -> str:
         head = f"TwoSampleResult(method={self.method!r}, n_x={self.n_x}, n_y={self.n_y}"
@@ -42,13 +64,12 @@ class TwoSampleResult:
             return f"{head}, pvalue={self.pvalue})"
         b = np.shape(self.null)[-1]
         source = f"{b} permutations" if b else "no permutations"
-        verdict = "reject H0: p = q" if self.reject else "no evidence against H0: p = q"
         return (
             f"{head})\n"
             f"  statistic  {float(self.statistic):.5g}\n"
             f"  threshold  {float(self.threshold):.5g} at level {float(self.level):g}\n"
             f"  p-value    {float(self.pvalue):.4g} ({source})\n"
-            f"  {verdict}"
+            f"  {self.verdict}"
         )
 
     def concrete(self) -> "TwoSampleResult":
@@ -61,6 +82,7 @@ class TwoSampleResult:
             pvalue=round(p * (b + 1)) / (b + 1) if b and np.isfinite(p) else p,
             threshold=float(self.threshold),
             null=np.asarray(self.null),
+            largest=None if self.largest is None else float(self.largest),
             level=float(str(np.float32(self.level))),
         )
 
@@ -74,7 +96,7 @@ class TwoSampleResult:
             "threshold": float(self.threshold),
             "pvalue": float(self.pvalue),
             "level": float(self.level),
-            "reject": bool(self.reject),
+            "reject": None if np.isnan(self.pvalue) else bool(self.reject),
             "n_permutations": len(self.null),
         }
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax.calibration import check_level
+from ntkmmd_jax.calibration import check_level, check_reach, labellings
 from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.measure import as_points, check_finite
 from ntkmmd_jax.progress import track
@@ -37,19 +37,39 @@ def streamed_test(
         progress: Whether to show a progress bar on a terminal.
     """
     check_level(level, n_permutations)
+    k_places, k_null = jax.random.split(as_key(key))
+    shuffler = np.random.default_rng(np.asarray(jax.random.key_data(k_places)))
     scores: dict[str, list[np.ndarray]] = {"x": [], "y": []}
     for pair in track(batches, "held-out batches", show=progress):
-        for name, batch in zip("xy", pair, strict=True):
-            if batch is not None:
-                points = as_points(batch, name)
-                check_finite(points, name)
-                scores[name].append(np.asarray(witness(points)))
+        given = {name: batch for name, batch in zip("xy", pair, strict=True) if batch is not None}
+        points = [as_points(batch, name) for name, batch in given.items()]
+        for name, batch in zip(given, points, strict=True):
+            check_finite(batch, name)
+        for name, found in zip(given, _scores(shuffler, witness, points), strict=True):
+            scores[name].append(found)
     n_x, n_y = (sum(map(len, scores[name])) for name in "xy")
     if min(n_x, n_y) < 1:
         raise ValueError(f"held-out samples of both x and y are needed; got {n_x} and {n_y}")
+    check_reach(labellings(n_x, n_y), level, f"a held-out sample of {n_x} + {n_y} points")
     pooled = jnp.concatenate([*scores["x"], *scores["y"]])
-    result = _calibrate(as_key(key), pooled, level, n_x, n_permutations)
-    return dataclasses.replace(result, witness=witness).concrete()
+    result = dataclasses.replace(
+        _calibrate(k_null, pooled, level, n_x, n_permutations), witness=witness
+    ).concrete()
+    result.warn_if_powerless()
+    return result
+
+
+def _scores(
+    shuffler: np.random.Generator, witness: Witness, batches: list[jax.Array]
+) -> list[np.ndarray]:
+    """The witness at some batches, in random places, lest rounding follow the labels."""
+    if not batches:
+        return []
+    sizes = [len(batch) for batch in batches]
+    order = shuffler.permutation(sum(sizes))
+    scores = np.empty(len(order), batches[0].dtype)
+    scores[order] = witness(jnp.concatenate(batches)[order])
+    return np.split(scores, np.cumsum(sizes)[:-1])
 
 
 @jax.jit(static_argnums=(3, 4))
@@ -58,6 +78,7 @@ def _calibrate(
 ) -> TwoSampleResult:
     return score_result(
         key,
+        lambda placed: placed,  # they are scores already
         scores,
         level,
         of_x=n_x,

@@ -1,0 +1,97 @@
+"""The level of every method as it ships, under H0 at 5 %, on data that people really have.
+
+    python benchmarks/levels.py [RUNS [METHOD ...]]
+
+Both samples come from one law: Gaussian, tied, with a constant or a duplicated column, with heavy
+tails, at scales from 1e-7 to 1e6, far from the origin. A cell shows the largest rejection rate over
+the laws and which it was, "+k" replicas without a verdict (NaN), or that the size is refused.
+"""
+
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+
+import ntkmmd_jax as ntk
+
+SIZES = ((7, 9), (14, 11), (50, 30), (20, 100), (200, 200))
+AT_ONCE = 8
+
+
+def _normal(key, n):
+    return jax.random.normal(key, (n, 3))
+
+
+def _with_column(column):
+    return lambda key, n: (lambda z: z.at[:, 1].set(column(z)))(_normal(key, n))
+
+
+LAWS = {
+    "gaussian": _normal,
+    "ties": lambda key, n: jax.random.bernoulli(key, 0.4, (n, 3)).astype(jnp.float32),
+    "constant column": _with_column(lambda z: 2.5),
+    "duplicated column": _with_column(lambda z: z[:, 0]),
+    "heavy tails": lambda key, n: jax.random.t(key, 1.5, (n, 3)),
+    "scale 1e-7": lambda key, n: 1e-7 * _normal(key, n),
+    "scale 1e-6": lambda key, n: 1e-6 * _normal(key, n),
+    "scale 1e-3": lambda key, n: 1e-3 * _normal(key, n),
+    "scale 1e6": lambda key, n: 1e6 * _normal(key, n),
+    "offset 100": lambda key, n: 100 + _normal(key, n),
+    "offset 1e4": lambda key, n: 1e4 + _normal(key, n),
+}
+
+
+def rates(method, n_x, n_y, runs):
+    """(rejections, NaN) of each law, by one program; or why the sizes are refused."""
+    test = ntk.make_test(method)
+
+    @jax.jit
+    def count(keys, z):
+        def replica(one):
+            key, points = one
+            p = test(key, points[:n_x], points[n_x:]).pvalue
+            return jnp.stack([p <= test.level, jnp.isnan(p)])
+
+        return jax.lax.map(replica, (keys, z), batch_size=AT_ONCE).sum(0)
+
+    found = {}
+    for i, (law, draw) in enumerate(LAWS.items()):
+        k_data, k_test = jax.random.split(jax.random.fold_in(jax.random.key(2026), i))
+        z = jax.jit(jax.vmap(lambda k, draw=draw: draw(k, n_x + n_y)))(
+            jax.random.split(k_data, runs)
+        )
+        try:
+            found[law] = tuple(int(v) for v in count(jax.random.split(k_test, runs), z))
+        except ValueError as error:
+            return str(error)
+    return found
+
+
+def main():
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    methods = sys.argv[2:] or list(ntk.methods())
+    upper = 0.05 + 4 * (0.05 * 0.95 / runs) ** 0.5
+    print(f"{runs} replicas each; the band ends at {upper:.4f}\n")
+    print("| | " + " | ".join(f"{a} + {b}" for a, b in SIZES) + " |")
+    print("|---" * (len(SIZES) + 1) + "|", flush=True)
+    for method in methods:
+        cells, start = [], time.perf_counter()
+        for sizes in SIZES:
+            found = rates(method, *sizes, runs)
+            if isinstance(found, str):
+                cells.append("refused")
+                print(f"{method} {sizes}: {found}", file=sys.stderr)
+                continue
+            law = max(found, key=lambda name: found[name][0])
+            missing = sum(nan for _, nan in found.values())
+            rate = found[law][0] / runs
+            mark = " **!**" if rate > upper else ""
+            cells.append(f"{rate:.4f} {law}{f' +{missing}' if missing else ''}{mark}")
+            print(method, sizes, {k: v[0] / runs for k, v in found.items()}, file=sys.stderr)
+        print(f"| `{method}` | " + " | ".join(cells) + " |", flush=True)
+        print(f"{method}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
