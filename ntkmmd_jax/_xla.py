@@ -1,7 +1,7 @@
 """A compiler flag without which jaxlib 0.10.2 and 0.11.0 give wrong sums on CPU.
 
 They hand matrix products that are followed by a sum to YNNPACK as one fused kernel, which is wrong
-beyond some size (jax-ml/jax#39103): of 401 forms uᵀKu at n = 1,800, most were off by up to 60 %.
+beyond some size (jax-ml/jax#39103): of 401 forms uᵀKu at n = 1,800, most were off, by up to 106 %.
 `-reduce` keeps sums out of such kernels, at no cost in speed that we could measure. 0.10.1 is
 sound; `tests/test_xla.py` tells of any later version that is not.
 """

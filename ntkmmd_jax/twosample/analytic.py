@@ -12,13 +12,14 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtr, ndtri
 
-from ntkmmd_jax.calibration import centred
-from ntkmmd_jax.measure import signed_measure
+from ntkmmd_jax.calibration import centred, label_pool
+from ntkmmd_jax.measure import label_weights, signed_measure
 from ntkmmd_jax.statistics import mean_gap, mmd2, unbiased_mmd2
 from ntkmmd_jax.theory import Theorem, asymptotic_weights, kernel_moments, quantile, tail
 from ntkmmd_jax.twosample.contract import analytic_result
 from ntkmmd_jax.twosample.result import TwoSampleResult
 
+_TRIED = 200  # labellings that tell whether the weighted χ² law can be exceeded at all
 NORMAL = 20  # held-out points of each sample from which on "normal" is measured to hold
 
 
@@ -44,9 +45,9 @@ def normal_law(statistic: jax.Array, error: jax.Array, level: Any) -> tuple[jax.
 def normal_result(scores: jax.Array, of_x: int, level: Any, **rest: Any) -> TwoSampleResult:
     """The mean gap of held-out scores over its standard error (Welch), taken as normal.
 
-    Given the witness the scores are independent, so this is the central limit theorem. In d = 10
-    its level of 5 % is 6.7 % at n = 10 per sample (5 held out), and in the binomial band from
-    n = 20 on; scores with heavy tails need more.
+    Given the witness the scores are independent, so this is the central limit theorem. In d = 2
+    and 10 its level of 5 % is 6.6 to 7.2 % at n = 10 per sample (5 held out), 5.5 to 5.7 % at 20
+    and 30, 5.2 to 5.5 % at 40 and 60, and within 0.3 % of 5 % from 100 on (4,000 runs each).
     """
     x, y = scores[:of_x], scores[of_x:]
     if min(len(x), len(y)) < 2:
@@ -65,32 +66,22 @@ def asymptotic_result(
 
     The weights are eigenvalues of the centred kernel: cubic time, quadratic memory. Sampling noise
     spreads them, so in higher dimension the test is conservative until n is large: in d = 10 its
-    level of 5 % is 1 % at n = 10 per sample and 3 % at n = 50; in d = 2 it is 5 % from n = 50.
+    level of 5 % is 1 % at n = 10 per sample and 3 % at n = 50; in d = 2 it is 5 % from n = 50. Some
+    labellings are tried as well, and if none of them reaches the threshold the result says so.
     """
     n, kernel = len(kernel), centred(kernel)
     weights = asymptotic_weights(kernel, of_x, n - of_x)
-    labels = jnp.arange(n) < of_x
     # The unbiased statistic leaves the diagonal out, whose mean is the mean of the law.
     shift = weights.sum() if unbiased else 0.0
-    largest = n * weights.max()  # wᵀKw ≤ |w|² max λ, and |w|² = 1/n_X + 1/n_Y
+    others = label_pool(jax.random.key(0), of_x, n, _TRIED)
+    labels = jnp.concatenate([jnp.arange(n)[None] < of_x, others])
     if unbiased:
-        statistic = unbiased_mmd2(kernel, labels)
-        largest = _largest_unbiased(largest, jnp.diagonal(kernel), of_x, n - of_x)
+        values = unbiased_mmd2(kernel, labels)
     else:
-        statistic = mmd2(kernel, jnp.where(labels, 1 / of_x, -1 / (n - of_x)))
+        values = mmd2(kernel, label_weights(labels, of_x, n - of_x))
+    statistic, largest = values[0], values.max()
     law = (tail(weights, statistic + shift), quantile(weights, level) - shift)
     return analytic_result(statistic, *law, level, largest=largest, **rest)
-
-
-def _largest_unbiased(biased: jax.Array, diagonal: jax.Array, n_x: int, n_y: int) -> jax.Array:
-    """What the unbiased MMD² cannot exceed, from what the biased one cannot.
-
-    With K centred, both are linear in q = uᵀKu, where u = 1_x − n_X/n: the biased one is
-    (1/n_X + 1/n_Y)² q.
-    """
-    xx, yy, xy = 1 / (n_x * (n_x - 1)), 1 / (n_y * (n_y - 1)), 1 / (n_x * n_y)
-    q = biased / (1 / n_x + 1 / n_y) ** 2
-    return (xx + yy + 2 * xy) * q - (1 / (n_x - 1) + 1 / (n_y - 1)) * diagonal.min()
 
 
 def theory_result(

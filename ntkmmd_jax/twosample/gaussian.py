@@ -208,7 +208,7 @@ class LinearTimeMMD(_GaussianTest):
     the signs that undo it are the observed row of B + 1, so that rounding knows no labels.
 
     "normal" takes mean(h) √m / sd(h) of the m blocks as standard normal, a limit: its level of 5 %
-    is LEVELS-TO-COME.
+    is 9.5 % at n = 8 per sample, 6.7 % at 20, 5.6 to 6.1 % at 40 and 60, and 5 % from 100 on.
 
     Pairs and blocks are formed at random. Of samples of unequal size the larger loses its excess,
     chosen at random, and an odd pair is left out. The median is that of the first 500 pairs, a

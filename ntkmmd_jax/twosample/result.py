@@ -31,7 +31,7 @@ class TwoSampleResult:
     method: str = static(default="")
     n_x: int = static(default=0)
     n_y: int = static(default=0)
-    largest: Any = None  # () what no labelling of these points exceeds; None where that is unknown
+    largest: Any = None  # () the largest of all labellings tried; None where none was
 
     @property
     def reject(self) -> jax.Array:
@@ -51,8 +51,8 @@ class TwoSampleResult:
             return
         if self.largest <= self.threshold:
             warnings.warn(
-                f"{self.method} cannot reject these points, however they are labelled: its "
-                f"statistic is at most {float(self.largest):.4g}, the threshold "
+                f"{self.method} rejects no labelling of these points: of all that were tried, the "
+                f"largest statistic is {float(self.largest):.4g}, the threshold "
                 f"{float(self.threshold):.4g}. The witness is constant on them, they are tied, or "
                 "they are too few for this calibration",
                 stacklevel=4,
