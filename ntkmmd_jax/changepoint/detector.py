@@ -20,7 +20,7 @@ from ntkmmd_jax.calibration import check_level
 from ntkmmd_jax.changepoint.chart import Chart, chart_test, make_chart
 from ntkmmd_jax.changepoint.threshold import calibrated
 from ntkmmd_jax.keys import as_key
-from ntkmmd_jax.measure import as_points, check_finite
+from ntkmmd_jax.points import as_array, as_points, cast, check_finite
 from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static
 from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 
@@ -197,7 +197,7 @@ def as_frames(frames: Any, features: tuple[int, ...]) -> jax.Array:
     """Frames (k, ...) of finite numbers, out of anything array-like; a single one has k = 1."""
     if isinstance(frames, int | float) or getattr(frames, "ndim", 1) == 0:  # of one coordinate
         frames = jnp.reshape(frames, 1)
-    points = as_points(frames, "the frames")
+    points = cast(as_array(frames, "the frames"))
     if points.shape[1:] != features and points.shape in (features, (*features, 1)):  # a single one
         points = points.reshape(1, *features)
     if points.shape[1:] != features:
