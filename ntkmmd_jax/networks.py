@@ -16,6 +16,7 @@ from flax import linen, nnx
 
 from ntkmmd_jax.layers import INITIALIZATIONS, MLP, Activation, ConvNet, activation_fn
 from ntkmmd_jax.network_check import Explained, check_network
+from ntkmmd_jax.pytree import FileError
 
 __all__ = [
     "Network",
@@ -211,11 +212,11 @@ def rebuild(recipe: list | tuple) -> Network:
 
 
 def restored(recipe: list | tuple | None, network: Any = None) -> Network:
-    """The network of a saved witness: the one given, or else that of its recipe."""
+    """The network of a saved file: the one given, or else that of its recipe."""
     if network is not None:
         return as_network(network)
     if recipe is None:
-        raise ValueError("the witness has a network of your own: load it with network=...")
+        raise FileError("the file has a network of your own: load it with network=...")
     return rebuild(recipe)
 
 

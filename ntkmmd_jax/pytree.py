@@ -69,8 +69,8 @@ def load_leaves(path: str | os.PathLike, kind: str) -> tuple[list[np.ndarray], d
     return leaves, header
 
 
-class _OurFile(ValueError):
-    """An error that names the file already."""
+class FileError(ValueError):
+    """What is wrong with a saved file, in words for its user."""
 
 
 @contextlib.contextmanager
@@ -78,22 +78,22 @@ def whole_file(path: str | os.PathLike) -> Iterator[None]:
     """Turn whatever goes wrong in reading a file into one `ValueError` that names it."""
     try:
         yield
-    except _OurFile:
+    except FileError:
         raise
     except Exception as error:  # a foreign file may break any step of the way
         reason = f"no {error}" if isinstance(error, KeyError) else str(error) or repr(error)
-        raise _OurFile(
+        raise FileError(
             f"{path} is not a whole file of ours ({reason}): half-written, or of another kind"
         ) from error
 
 
 def _read_arrays(file: IO[bytes]) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file as `np.savez` writes it; nothing is allocated on its word."""
-    arrays = {}
+    arrays, length = {}, file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
-            if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"{member.filename} is compressed")
+            if member.compress_type != zipfile.ZIP_STORED or member.file_size > length:
+                raise ValueError(f"{member.filename} is compressed, or longer than the file")
             content = io.BytesIO(archive.read(member))
             version = np.lib.format.read_magic(content)
             read = {(1, 0): np.lib.format.read_array_header_1_0}
@@ -113,10 +113,10 @@ def refill(like: Any, leaves: list[np.ndarray], *, source: str) -> Any:
     raw = [jax.eval_shape(_raw, leaf) for leaf in expected]
     shapes, found = [leaf.shape for leaf in raw], [leaf.shape for leaf in leaves]
     if shapes != found:
-        raise _OurFile(f"{source} holds arrays of shapes {found}; expected {shapes}")
+        raise FileError(f"{source} holds arrays of shapes {found}; expected {shapes}")
     kinds, given = ([leaf.dtype.kind for leaf in many] for many in (raw, leaves))
     if kinds != given:
-        raise _OurFile(f"{source} holds numbers of kinds {given}; expected {kinds}")
+        raise FileError(f"{source} holds numbers of kinds {given}; expected {kinds}")
     filled = [
         jax.random.wrap_key_data(leaf) if _is_key(old) else jax.numpy.asarray(leaf)
         for old, leaf in zip(expected, leaves, strict=True)

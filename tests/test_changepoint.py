@@ -76,7 +76,8 @@ def test_statistics_are_low_before_and_high_after(series, name):
 def test_the_pilot_threshold_separates(series):
     options = {"window": 12, "stride": 4, "n_draws": 99}
     found = changepoint.scan(0, series, reference=30, test=EXACT, **options)
-    assert 60 <= found.first_alarm < 72 and found.delay(60) == found.first_alarm - 60
+    assert 60 <= found.first_alarm < 72
+    assert found.delay(60) == len(series[60 : found.first_alarm + 1])  # frames seen since
     assert found.false_alarms(60) == (0, 5)
 
 
@@ -259,6 +260,34 @@ def test_run_length_and_delays():
     assert delays[2].missed == 0
 
 
+def test_delays_of_scans_and_of_simulated_streams_are_the_same():
+    """One series, a change at frame 60 that every window sees at once: both count to its look."""
+
+    def before(key, n):
+        return jnp.zeros((n, 1)) + jnp.tile(jnp.array([[-1.0], [1.0]]), (n // 2, 1))
+
+    def after(key, n):
+        return before(key, n) + 1000
+
+    series = np.concatenate([before(None, 60), after(None, 20)])
+    for stride in (1, 4):
+        options = {"window": 12, "stride": stride, "test": "gmmd", "threshold": 1e-3}
+        scan = changepoint.scan(0, series, reference=24, contiguous=False, **options)
+        state = changepoint.init(0, series[:24], contiguous=False, **options)
+        found = changepoint.run_lengths(
+            0, dataclasses.replace(state, reference=state.chart.standard(jnp.asarray(series[:12]))),
+            after, before=before, n_runs=1, horizon=20,
+        )  # fmt: skip
+        assert int(found.lengths[0]) == stride
+        assert scan.first_alarm is not None
+    one = changepoint.Scan(
+        jnp.array([59, 60, 61]), jnp.array([0.0, 2.0, 2.0]), jnp.array(1.0),
+        window=2, stride=1, reference=(0, 9), method="ntk",
+    )  # fmt: skip
+    assert one.delay(60) == 1 and one.delay(59) == 2 and one.delay(61) == 1
+    assert one.delay(62) is None
+
+
 def test_run_lengths_that_end_early():
     """Frames watched over alarms raised."""
     found = changepoint.RunLengths(
@@ -315,6 +344,8 @@ def test_several_windows_and_files(series, tmp_path):
         ({"level": 0.0001, "threshold": None}, "cannot reach level"),
         ({"arl": 10, "threshold": None}, "exceed two windows"),
         ({"after": "stop"}, "after must be one of"),
+        ({"n_draws": 0, "threshold": None}, "n_draws, the pairs of blocks.*got 0"),
+        ({"arl": 100.0}, "give arl or threshold, not both; got 100.0 and 1.0"),
         ({"test": "hotelling", "window": 2}, "too few for the covariance"),
     ],
 )
