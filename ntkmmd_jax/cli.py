@@ -8,6 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from ntkmmd_jax.cli_detect import detect
+from ntkmmd_jax.cli_inputs import (
+    check_outputs,
+    parse_grid,
+    parse_options,
+    parse_sizes,
+    read_samples,
+)
 
 app = typer.Typer(
     help="Two-sample testing with the neural tangent kernel.",
@@ -42,13 +49,18 @@ def test(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the null and the statistic here")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the result, witness included")] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether .csv files begin with column names"),
+    ] = None,
 ) -> None:
     """Test whether two samples come from the same distribution."""
     import ntkmmd_jax as ntk
     from ntkmmd_jax import plotting
 
-    sample_x, sample_y = _samples(x, y, demo, seed)
-    options = dict(_parse_option(text) for text in option or [])
+    check_outputs(plot, save)
+    options = parse_options(option or [], method)
+    sample_x, sample_y = read_samples(x, y, demo, seed, header)
     result = ntk.two_sample_test(
         sample_x,
         sample_y,
@@ -64,12 +76,14 @@ def test(
     if comparison is not None:
         report["compare"] = comparison.to_dict()
         text += ["", "trained against exact, on all data:", repr(comparison)]
+    print(json.dumps(report) if as_json else "\n".join(text), flush=True)
+    # Files come last: if one cannot be written, the result is there.
+    written = [] if save is None else [f"saved: {result.save(save)}"]
     if plot is not None:
         plotting.save(plotting.report(result, comparison), plot)
-        text += ["", f"plot: {plot}"]
-    if save is not None:
-        text += ["", f"saved: {result.save(save)}"]
-    print(json.dumps(report) if as_json else "\n".join(text))
+        written.append(f"plot: {plot}")
+    if written and not as_json:
+        print("\n" + "\n".join(written))
 
 
 @app.command()
@@ -89,7 +103,7 @@ def sweep(
     ),
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted sweep in --out")] = False,
     batch_size: Annotated[int | None, typer.Option(help="Replicas at once on a device")] = None,
-    devices: Annotated[int | None, typer.Option(help="Devices; on CPU, all cores")] = None,
+    devices: Annotated[int | None, typer.Option(help="Devices; on CPU, all cores", min=1)] = None,
     progress: Annotated[bool, typer.Option(help="Show a progress bar")] = True,
     distributed: Annotated[bool, typer.Option(help="Join processes by jax.distributed")] = False,
     coordinator: Annotated[str | None, typer.Option(help="host:port of process 0")] = None,
@@ -101,16 +115,20 @@ def sweep(
 
     import ntkmmd_jax as ntk
     from ntkmmd_jax import plotting
+    from ntkmmd_jax.keys import check_seed
 
-    if distributed:
-        jax.distributed.initialize(coordinator, processes, process_id)
-    else:
-        tests = map(ntk.make_test, test or ["net"])
-        ntk.use_cores(devices, lapack=any(made.uses_lapack for made in tests))
-
+    points, sizes = parse_grid(grid), parse_sizes(n)
+    check_seed(seed)
+    if not distributed and (coordinator, processes, process_id) != (None, None, None):
+        raise ValueError("--coordinator, --processes and --process-id go with --distributed")
     if family not in ntk.datasets.SAMPLERS:
         known = ", ".join(ntk.datasets.SAMPLERS)
         raise ValueError(f"unknown family {family!r}; the known ones are {known}")
+    tests = [ntk.make_test(name) for name in test or ["net"]]
+    if distributed:
+        jax.distributed.initialize(coordinator, processes, process_id)
+    else:
+        ntk.use_cores(devices, lapack=any(made.uses_lapack for made in tests))
     checkpoint = out / "checkpoint.jsonl"
     if checkpoint.exists() and not resume and jax.process_index() == 0:
         raise ValueError(f"{checkpoint} is there already: --resume it, or choose another --out")
@@ -118,8 +136,8 @@ def sweep(
         seed,
         test or ["net"],
         getattr(ntk.datasets, family),
-        dict(_parse_grid(text) for text in grid),
-        n=_parse_sizes(n),
+        points,
+        n=sizes,
         n_runs=runs,
         batch_size=batch_size,
         devices=devices,
@@ -129,8 +147,8 @@ def sweep(
     if jax.process_index() == 0:
         table.to_csv(out / "power.csv")
         table.save(out / "power.json")
+        print(table, flush=True)
         plotting.save(table.plot().figure, out / "power.png")
-        print(table)
         print(f"\nwritten: {out}/power.csv, power.json, power.png")
 
 
@@ -141,7 +159,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for json, png and the report")] = Path(
         "reproduction"
     ),
-    devices: Annotated[int | None, typer.Option(help="Devices; on CPU, all cores")] = None,
+    devices: Annotated[int | None, typer.Option(help="Devices; on CPU, all cores", min=1)] = None,
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted run in --out")] = False,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
     progress: Annotated[bool, typer.Option(help="Show progress bars")] = True,
@@ -168,29 +186,6 @@ def reproduce(
     for record in experiments.reproduce(ids or [], **options, data=data or (), progress=progress):
         print(f"{record['id']}: {record['title']}, {record['seconds']:.0f} s")
     print(f"written: {out}/report.md, report.html")
-
-
-def _parse_grid(text: str) -> tuple[str, list[Any]]:
-    """`rho=0:0.16:5` is five values from 0 to 0.16; `dim=2,100` are two."""
-    name, equals, values = text.partition("=")
-    parts = values.split(":")
-    try:
-        if len(parts) == 3:
-            start, stop, count = float(parts[0]), float(parts[1]), int(parts[2])
-            steps = max(count - 1, 1)
-            return name, [start + (stop - start) * i / steps for i in range(count)]
-        if equals and values:
-            return name, [json.loads(value) for value in values.split(",")]
-    except ValueError as error:
-        raise ValueError(f"--grid {text!r}: {error}") from error
-    raise ValueError(f"--grid takes NAME=start:stop:count or NAME=a,b,c; got {text!r}")
-
-
-def _parse_sizes(text: str) -> int | tuple[int, int]:
-    sizes = tuple(int(part) for part in text.split(","))
-    if len(sizes) > 2:
-        raise ValueError(f"--n takes one size or n_x,n_y; got {text!r}")
-    return sizes if len(sizes) == 2 else sizes[0]
 
 
 @app.command()
@@ -222,31 +217,6 @@ def info(
     print("\n".join(f"  {device}" for device in devices))
 
 
-def _samples(x: str | None, y: str | None, demo: bool, seed: int) -> tuple[Any, Any]:
-    import jax
-
-    from ntkmmd_jax import datasets
-    from ntkmmd_jax.files import read_sample
-
-    if demo:
-        if x is not None:
-            raise ValueError("--demo brings its own data: leave X and Y out")
-        return datasets.covariance_shift(jax.random.key(seed), 200, 200, rho=0.12)
-    if x is None or y is None:
-        raise ValueError("give two files, X and Y, or --demo for built-in data")
-    return read_sample(x), read_sample(y)
-
-
-def _parse_option(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ValueError(f"--option takes NAME=VALUE; got {text!r}")
-    try:
-        return name, json.loads(value)
-    except json.JSONDecodeError:
-        return name, value
-
-
 def main() -> None:
     """Run the command line; every foreseeable failure is one line on stderr and exit code 2."""
     try:
@@ -255,9 +225,16 @@ def main() -> None:
         sys.exit(130)
     except Exception as error:
         usage = hasattr(error, "format_message")  # the command line's own complaints
-        if not usage and not isinstance(error, ValueError | TypeError | OSError | ImportError):
+        if not usage and not _foreseeable(error):
             raise
-        message = error.format_message() if usage else str(error)
+        message = error.format_message() if usage else str(error) or type(error).__name__
         if message:  # empty where the help page has already been shown
             print(f"ntkmmd: {' '.join(message.split())}", file=sys.stderr)
         sys.exit(2)
+
+
+def _foreseeable(error: Exception) -> bool:
+    """Bad input, files that are not there, numbers or arrays beyond all bounds."""
+    too_large = type(error).__name__ == "JaxRuntimeError" and "RESOURCE_EXHAUSTED" in str(error)
+    kinds = (ValueError, TypeError, OSError, ImportError, OverflowError, MemoryError)
+    return too_large or isinstance(error, kinds)

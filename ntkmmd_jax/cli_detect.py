@@ -8,8 +8,14 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from ntkmmd_jax.cli_inputs import check_outputs, read_files
+
+_SETTINGS = ("window", "stride", "test", "level", "arl", "threshold", "standardize", "contiguous")
+_SETTINGS += ("after", "seed", "reference", "series")  # what makes a detector what it is
+
 
 def detect(
+    context: typer.Context,
     series: Annotated[
         str | None, typer.Argument(help="A row per frame: .npy, .npz[:array] or .csv")
     ] = None,
@@ -41,41 +47,85 @@ def detect(
         Path | None,
         typer.Option(help="With --follow: go on from this file, and update it"),
     ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether a .csv file begins with column names"),
+    ] = None,
 ) -> None:
     """Watch a series for a change of its distribution.
 
     With --follow, frames come as lines of numbers on standard input. The reference is taken from
-    SERIES or, without it, from the first lines.
+    SERIES or, without it, from the first lines. A detector that goes on from its --state is what it
+    was made to be: options that say otherwise are an error, and those left out are the file's.
     """
     from ntkmmd_jax import changepoint, plotting
-    from ntkmmd_jax.files import read_sample
 
+    given = _given(context)
+    _check_flags(given, follow)
+    check_outputs(plot, save, state)
     windows = window or [100]
     options = {"stride": stride, "test": test, "level": level, "arl": arl, "threshold": threshold}
     options |= {"standardize": standardize, "contiguous": contiguous}
+    known = None if series is None else read_files([series], header)[0].values
     if follow:
-        if len(windows) > 1 or plot is not None or save is not None:
-            raise ValueError("--follow takes one --window, and neither --plot nor --save")
+        if len(windows) > 1:
+            raise ValueError("--follow takes one --window")
         options |= {"window": windows[0], "after": after}
-        known = None if series is None else read_sample(series)
-        _follow(_frames(sys.stdin), known, reference, state, seed, options, as_json)
+        settings = {**options, "seed": seed, "reference": reference, "series": series}
+        if state is not None and state.exists():
+            _check_settings(state, {name: settings[name] for name in _SETTINGS if name in given})
+        _follow(_frames(sys.stdin), known, state, settings, as_json)
         return
-    if series is None:
+    if known is None:
         raise ValueError("give a file with the series, or --follow to read standard input")
     found = changepoint.scan(
         seed,
-        read_sample(series),
+        known,
         reference=_bounds(reference),
         window=windows if len(windows) > 1 else windows[0],
         **options,
     )
-    text = [repr(found)]
+    print(json.dumps(found.to_dict()) if as_json else repr(found), flush=True)
+    # Files come last: if one cannot be written, the result is there.
+    written = [] if save is None else [f"saved: {found.save(save)}"]
     if plot is not None:
         plotting.save(found.plot(change=change).figure, plot)
-        text.append(f"plot: {plot}")
-    if save is not None:
-        text.append(f"saved: {found.save(save)}")
-    print(json.dumps(found.to_dict()) if as_json else "\n".join(text))
+        written.append(f"plot: {plot}")
+    if written and not as_json:
+        print("\n".join(written))
+
+
+def _given(context: typer.Context) -> set[str]:
+    """The parameters that were given on the command line, not left at their defaults."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source and source.name != "DEFAULT"}
+
+
+def _check_flags(given: set[str], follow: bool) -> None:
+    """Refuse options that would be ignored."""
+    others = {"plot", "save", "change"} if follow else {"after", "state"}
+    if ignored := sorted(given & others):
+        flags = " and ".join(f"--{name}" for name in ignored)
+        raise ValueError(f"{flags}: not {'with' if follow else 'without'} --follow")
+    if len(goals := sorted(given & {"level", "arl", "threshold"})) > 1:
+        raise ValueError(f"give one of --{' and --'.join(goals)}: each sets the threshold")
+    if "header" in given and "series" not in given:
+        raise ValueError("--header and --no-header are for a series in a .csv file: there is none")
+    if "change" in given and "plot" not in given:
+        raise ValueError("--change marks the plot: give --plot too")
+
+
+def _check_settings(path: Path, given: dict[str, Any]) -> None:
+    """Refuse options that say otherwise than the file of a detector that is to go on."""
+    from ntkmmd_jax.changepoint.detector import saved_settings
+
+    saved = saved_settings(path)
+    for name, value in given.items():
+        if name in saved and saved[name] != value:
+            raise ValueError(
+                f"--{name} {value}, but {path} was made with {saved[name]}: leave it out to go on, "
+                "or begin another --state"
+            )
 
 
 def _bounds(text: str) -> tuple[int, int]:
@@ -105,27 +155,28 @@ def _complain(number: int, message: str) -> None:
 def _follow(
     frames: Iterator[tuple[int, list[float]]],
     known: Any,
-    reference: str,
     path: Path | None,
-    seed: int,
-    options: dict[str, Any],
+    settings: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Run a detector over frames as they come; a line per event."""
     from ntkmmd_jax.changepoint import Detector, explain
-    from ntkmmd_jax.changepoint.detector import as_frames
+    from ntkmmd_jax.changepoint.detector import as_frames, saved_settings
 
     if path is not None and path.exists():
-        detector = Detector.load(path)
+        detector, settings = Detector.load(path), saved_settings(path)
     else:
-        start, stop = _bounds(reference)
+        start, stop = _bounds(settings["reference"])
         time = 0
         if known is None:  # the stream begins with it
             known = [frame for _, (_, frame) in zip(range(stop), frames, strict=False)]
             time = stop
         if len(known) < stop:
-            raise ValueError(f"the reference {reference} needs {stop} frames; got {len(known)}")
-        detector = Detector(seed, known[start:stop], time=time, **options)
+            needed = f"the reference {settings['reference']} needs {stop} frames"
+            raise ValueError(f"{needed}; got {len(known)}")
+        about = ("seed", "reference", "series")
+        options = {name: value for name, value in settings.items() if name not in about}
+        detector = Detector(settings["seed"], known[start:stop], time=time, **options)
     features = detector.state.reference.shape[1:]
     for number, frame in frames:
         try:
@@ -135,11 +186,11 @@ def _follow(
             continue
         report = detector.update(checked)
         if path is not None and report.looked.any():
-            detector.save(path)
+            detector.save(path, **settings)
         if report.events.any():
             _announce(report, detector.state, explain(detector.state), as_json)
     if path is not None:
-        detector.save(path)
+        detector.save(path, **settings)
 
 
 def _announce(report: Any, state: Any, found: Any, as_json: bool) -> None:

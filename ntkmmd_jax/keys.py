@@ -7,9 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 
 
+def check_seed(seed: Any) -> None:
+    """Refuse a seed of more than 64 bits."""
+    if not -(2**63) <= int(seed) < 2**63:
+        raise ValueError(f"a seed is a whole number from -2^63 to 2^63 - 1; got {seed}")
+
+
 def as_key(key: Any) -> jax.Array:
     """A typed JAX key from an int seed, a typed key, or an old-style uint32 key."""
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        check_seed(key)
         return jax.random.key(key)
     if isinstance(key, jax.Array):
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.ndim == 0:

@@ -4,15 +4,26 @@ Unequal sizes, minibatches, permuted labels, "only the first k samples" and padd
 are all just other weights on static shapes, so everything vmaps.
 """
 
-import math
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 
+from ntkmmd_jax.points import as_points, as_samples, check_finite, points_like
 from ntkmmd_jax.pytree import record
+
+__all__ = [
+    "SignedMeasure",
+    "as_points",
+    "as_samples",
+    "check_finite",
+    "interleaved",
+    "label_weights",
+    "points_like",
+    "random_orders",
+    "signed_measure",
+    "split",
+    "split_sizes",
+]
 
 
 @record
@@ -94,70 +105,3 @@ def random_orders(key: jax.Array, *sizes: int) -> list[jax.Array]:
     """
     bits = jax.random.bits(key, (sum(sizes),))
     return [jnp.argsort(part) for part in jnp.split(bits, np.cumsum(sizes)[:-1])]
-
-
-def as_points(values: Any, name: str = "the sample") -> jax.Array:
-    """Turn anything array-like into points of shape (n, ...) in the default float type.
-
-    A flat sequence is n samples of one feature. Only shape and type are looked at, so this works
-    on traced arrays; `check_finite` looks at the numbers.
-    """
-    if not isinstance(values, jax.Array):
-        try:
-            values = np.asarray(values)
-        except ValueError as error:
-            raise ValueError(f"{name} is not a rectangular array: {error}") from error
-        if values.dtype == object:
-            values = _numbers(values, name)
-    if not (jnp.issubdtype(values.dtype, jnp.floating) or values.dtype.kind in "biu"):
-        raise ValueError(f"{name} must hold real numbers; got dtype {values.dtype}")
-    if values.ndim == 0:
-        raise ValueError(f"{name} must have one row per sample; got a single number")
-    if math.prod(values.shape) == 0:
-        raise ValueError(f"{name} is empty: shape {values.shape}")
-    with np.errstate(over="ignore"):  # what overflows becomes inf, and is reported as such
-        points = jnp.asarray(values, dtype=jnp.result_type(float))
-    return points[:, None] if points.ndim == 1 else points
-
-
-def points_like(values: Any, features: tuple[int, ...]) -> jax.Array:
-    """`as_points`, for a witness of points of the given shape; refuse any other."""
-    points = as_points(values, "the points")
-    if points.shape[1:] != features:
-        raise ValueError(
-            f"the witness takes points of shape (n, {', '.join(map(str, features))}); "
-            f"got {points.shape}"
-        )
-    return points
-
-
-def _numbers(values: np.ndarray, name: str) -> np.ndarray:
-    """Numbers held as objects (a mixed data frame, None for missing) as floats."""
-    try:
-        return values.astype(float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold real numbers; got dtype object ({error})") from error
-
-
-def as_samples(x: Any, y: Any) -> tuple[jax.Array, jax.Array]:
-    """Check two samples against each other: `as_points` of both, with the same features."""
-    x, y = as_points(x, "x"), as_points(y, "y")
-    if x.shape[1:] != y.shape[1:]:
-        raise ValueError(
-            f"x and y have different features: samples of shape {x.shape[1:]} and {y.shape[1:]}"
-        )
-    for name, sample in (("x", x), ("y", y)):
-        if len(sample) < 2:
-            raise ValueError(f"{name} has {len(sample)} sample; a two-sample test needs at least 2")
-    return x, y
-
-
-def check_finite(points: ArrayLike, name: str) -> None:
-    """Raise if any number is NaN or infinite in the working precision, and say where."""
-    bad = ~np.isfinite(np.asarray(points))
-    if bad.any():
-        rows = np.unique(np.nonzero(bad)[0])
-        raise ValueError(
-            f"{name} has NaN or infinite values in {len(rows)} of {len(bad)} samples "
-            f"(the first is sample {rows[0]}); drop or impute them first"
-        )

@@ -11,9 +11,26 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen, nnx
 
 from ntkmmd_jax.layers import INITIALIZATIONS, MLP, Activation, ConvNet, activation_fn
+from ntkmmd_jax.network_check import Explained, check_network
+from ntkmmd_jax.pytree import FileError
+
+__all__ = [
+    "Network",
+    "Params",
+    "as_network",
+    "check_network",
+    "convnet",
+    "freeze",
+    "from_flax",
+    "merged",
+    "mlp",
+    "rebuild",
+    "restored",
+]
 
 Params = Any  # a pytree of arrays; θ, or the part of it that is trained
 
@@ -25,7 +42,7 @@ class Network:
     Attributes:
         init: Draws θ0; of `x` only the shape is used.
         apply: Maps n samples to n numbers, shape (n,) or (n, 1).
-        frozen: Names; a leaf is frozen if its path has one of them as a component.
+        frozen: Names, or a single one; a leaf is frozen if its path has one as a component.
         collection: The only top-level entry of the parameters that is trained, if not all are.
         recipe: `(constructor, options)` of a network of ours, so that it can be saved.
         module: The flax module behind it, if any.
@@ -38,14 +55,18 @@ class Network:
     recipe: tuple[str, tuple[tuple[str, Any], ...]] | None = None
     module: Any = dataclasses.field(default=None, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frozen", _names(self.frozen))
+
     def __call__(self, params: Params, x: jax.Array) -> jax.Array:
         """f(x; θ), shape (n,); refuse a network that gives anything else."""
         out = self.apply(params, x)
         n = x.shape[0]
-        if jnp.shape(out) not in ((n,), (n, 1)):
+        shape, dtype = getattr(out, "shape", None), getattr(out, "dtype", type(out).__name__)
+        if shape not in ((n,), (n, 1)) or not jnp.issubdtype(dtype, jnp.floating):
             raise ValueError(
                 "the network must return one number per sample, shape (n,) or (n, 1): "
-                f"it returned shape {jnp.shape(out)} for input of shape {x.shape}"
+                f"it returned shape {shape} and type {dtype} for input of shape {x.shape}"
             )
         return out.reshape(n)
 
@@ -83,18 +104,24 @@ def merged(params: Params, theta: Params) -> Params:
     return jax.tree.map(lambda leaf, new: leaf if new is None else new, params, theta)
 
 
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Names of leaves; a single string is one name, not its letters."""
+    names = (names,) if isinstance(names, str) else tuple(names)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"leaves are frozen by their names, each a string; got {names!r}")
+    return names
+
+
 def _components(path: tuple) -> list[str]:
     return jax.tree_util.keystr(path, simple=True, separator="/").split("/")
 
 
 def freeze(network: Any, *names: str) -> Network:
     """Freeze the leaves under the given names: they are neither trained nor part of the kernel."""
-    network = as_network(network)
-    recipe = (
-        None
-        if network.recipe is None
-        else ("freeze", (("network", network.recipe), ("names", names)))
-    )
+    network, names = as_network(network), _names(names)
+    recipe = None
+    if network.recipe is not None:
+        recipe = ("freeze", (("network", network.recipe), ("names", names)))
     return dataclasses.replace(network, frozen=(*network.frozen, *names), recipe=recipe)
 
 
@@ -119,9 +146,7 @@ def mlp(
         >>> network(network.init(jax.random.key(0), x), x).shape
         (5,)
     """
-    widths = (widths,) if isinstance(widths, int) else tuple(int(m) for m in widths)
-    if not widths or min(widths) < 1:
-        raise ValueError(f"widths must be positive, one per hidden layer; got {widths}")
+    widths = _sizes("widths", widths, "one per hidden layer")
     return _built("mlp", MLP, train_readout, widths=widths, **_layers(activation, initialization))
 
 
@@ -142,10 +167,21 @@ def convnet(
         initialization: paper, he, lecun or ntk (see `layers.Layer`); the paper does not say which.
         train_readout: Whether the readout is trained.
     """
-    options = {"channels": tuple(channels), "width": width}
+    (width,) = _sizes("width", width, "one")
+    options = {"channels": _sizes("channels", channels, "one per convolution"), "width": width}
     return _built(
         "convnet", ConvNet, train_readout, **options, **_layers(activation, initialization)
     )
+
+
+def _sizes(name: str, sizes: Any, many: str) -> tuple[int, ...]:
+    """Sizes of layers as Python ints; refuse what would be read as other numbers than meant."""
+    single = isinstance(sizes, str | int | float | np.generic)
+    given = (sizes,) if single else tuple(sizes)
+    whole = all(isinstance(m, int | np.integer) and not isinstance(m, bool) for m in given)
+    if not given or not whole or min(given) < 1:
+        raise ValueError(f"{name} must be positive whole numbers, {many}; got {sizes!r}")
+    return tuple(map(int, given))
 
 
 def _layers(activation: Activation, initialization: str) -> dict[str, Any]:
@@ -176,21 +212,24 @@ def rebuild(recipe: list | tuple) -> Network:
 
 
 def restored(recipe: list | tuple | None, network: Any = None) -> Network:
-    """The network of a saved witness: the one given, or else that of its recipe."""
+    """The network of a saved file: the one given, or else that of its recipe."""
     if network is not None:
         return as_network(network)
     if recipe is None:
-        raise ValueError("the witness has a network of your own: load it with network=...")
+        raise FileError("the file has a network of your own: load it with network=...")
     return rebuild(recipe)
 
 
-def from_flax(module: Any, *, frozen: Iterable[str] = ()) -> Network:
+def from_flax(module: Any, *, frozen: str | Iterable[str] = ()) -> Network:
     """A network from a flax module that gives one number per sample.
+
+    It must be a pure function: dropout takes deterministic=True, a norm use_running_average=True.
 
     Args:
         module: A linen module; an nnx module, whose present weights are then θ0 whatever the key;
             or a function `rngs -> nnx module`, which draws fresh ones.
-        frozen: Names of leaves to freeze. What is no parameter (batch statistics) always is.
+        frozen: Names of leaves to freeze, or a single one. What is no parameter (batch statistics)
+            always is.
     """
     if isinstance(module, linen.Module):
         network = _from_linen(module)
@@ -202,11 +241,12 @@ def from_flax(module: Any, *, frozen: Iterable[str] = ()) -> Network:
         raise TypeError(
             f"from_flax takes a linen or nnx module, or rngs -> nnx module; got {module!r}"
         )
-    return dataclasses.replace(network, frozen=tuple(frozen))
+    return dataclasses.replace(network, frozen=_names(frozen))
 
 
 def _from_linen(module: linen.Module) -> Network:
-    return Network(module.init, module.apply, collection="params", module=module)
+    init, apply = Explained(module.init), Explained(module.apply)
+    return Network(init, apply, collection="params", module=module)
 
 
 def _from_nnx(build: Callable[[nnx.Rngs], nnx.Module]) -> Network:
@@ -224,7 +264,7 @@ def _from_nnx(build: Callable[[nnx.Rngs], nnx.Module]) -> Network:
         nnx.replace_by_pure_dict(rest, params["rest"])
         return nnx.merge(graph, state, rest)(x)
 
-    return Network(init, apply, collection="params")
+    return Network(Explained(init), Explained(apply), collection="params")
 
 
 def as_network(network: Any) -> Network:

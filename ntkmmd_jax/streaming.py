@@ -7,6 +7,7 @@ t times the mean gradient along the way, as SGD with step t/k has it, so that
 ĝ = exact + O(t) holds at every moment and no total length has to be known.
 """
 
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,10 +17,12 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax.measure import SignedMeasure, as_points, check_finite
-from ntkmmd_jax.networks import Network, Params, as_network, merged
+from ntkmmd_jax.networks import Network, Params, as_network, merged, restored
 from ntkmmd_jax.progress import track
-from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static
+from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static, whole_file
 from ntkmmd_jax.witness import Witness, displaced, velocity
+
+_KIND = "WitnessStream"  # of its files
 
 
 @record
@@ -50,13 +53,44 @@ class WitnessStream:
         )
 
     def save(self, path: str | os.PathLike) -> Path:
-        """Save the state; `load` resumes it."""
-        return save_leaves(path, self, kind="WitnessStream")
+        """Save the state; `streaming.load(path)` resumes it."""
+        about = {"network": self.network.recipe, "features": self.features}
+        return save_leaves(path, self, kind=_KIND, **about)
 
     def load(self, path: str | os.PathLike) -> "WitnessStream":
-        """The saved state of a stream of this network: `start(network, params).load(path)`."""
-        leaves, _ = load_leaves(path, "WitnessStream")
-        return refill(self, leaves, source=str(path))
+        """The saved state of a stream like this one: `start(network, params, features).load(path)`.
+
+        Of this one only the network and the shapes matter, θ0 is the file's.
+        """
+        leaves, header = load_leaves(path, _KIND)
+        loaded = refill(self, leaves, source=str(path))
+        ours = json.loads(json.dumps({"network": self.network.recipe, "features": self.features}))
+        for name, value in ours.items():
+            if header.get(name, value) != value:
+                raise ValueError(
+                    f"{path} is of a stream with {name} {header[name]}; this one has {value}"
+                )
+        return loaded
+
+
+def load(path: str | os.PathLike, *, network: Any = None) -> WitnessStream:
+    """The saved state of a stream, to go on with.
+
+    Args:
+        path: What `WitnessStream.save` wrote.
+        network: The network, only if it is a function of your own, which no file can hold.
+    """
+    network = None if network is None else as_network(network)
+    leaves, header = load_leaves(path, _KIND)
+    with whole_file(path):
+        network, features = restored(header["network"], network), tuple(header["features"])
+
+        def blank(key: jax.Array, x: jax.Array) -> WitnessStream:
+            return start(network, network.init(key, x), features)
+
+        one = jax.ShapeDtypeStruct((1, *features), jnp.result_type(float))
+        like = jax.eval_shape(blank, jax.random.key(0), one)
+        return refill(like, leaves, source=str(path))
 
 
 def start(

@@ -76,7 +76,8 @@ def test_statistics_are_low_before_and_high_after(series, name):
 def test_the_pilot_threshold_separates(series):
     options = {"window": 12, "stride": 4, "n_draws": 99}
     found = changepoint.scan(0, series, reference=30, test=EXACT, **options)
-    assert 60 <= found.first_alarm < 72 and found.delay(60) == found.first_alarm - 60
+    assert 60 <= found.first_alarm < 72
+    assert found.delay(60) == len(series[60 : found.first_alarm + 1])  # frames seen since
     assert found.false_alarms(60) == (0, 5)
 
 
@@ -259,6 +260,34 @@ def test_run_length_and_delays():
     assert delays[2].missed == 0
 
 
+def test_delays_of_scans_and_of_simulated_streams_are_the_same():
+    """One series, a change at frame 60 that every window sees at once: both count to its look."""
+
+    def before(key, n):
+        return jnp.zeros((n, 1)) + jnp.tile(jnp.array([[-1.0], [1.0]]), (n // 2, 1))
+
+    def after(key, n):
+        return before(key, n) + 1000
+
+    series = np.concatenate([before(None, 60), after(None, 20)])
+    for stride in (1, 4):
+        options = {"window": 12, "stride": stride, "test": "gmmd", "threshold": 1e-3}
+        scan = changepoint.scan(0, series, reference=24, contiguous=False, **options)
+        state = changepoint.init(0, series[:24], contiguous=False, **options)
+        found = changepoint.run_lengths(
+            0, dataclasses.replace(state, reference=state.chart.standard(jnp.asarray(series[:12]))),
+            after, before=before, n_runs=1, horizon=20,
+        )  # fmt: skip
+        assert int(found.lengths[0]) == stride
+        assert scan.first_alarm is not None
+    one = changepoint.Scan(
+        jnp.array([59, 60, 61]), jnp.array([0.0, 2.0, 2.0]), jnp.array(1.0),
+        window=2, stride=1, reference=(0, 9), method="ntk",
+    )  # fmt: skip
+    assert one.delay(60) == 1 and one.delay(59) == 2 and one.delay(61) == 1
+    assert one.delay(62) is None
+
+
 def test_run_lengths_that_end_early():
     """Frames watched over alarms raised."""
     found = changepoint.RunLengths(
@@ -315,6 +344,8 @@ def test_several_windows_and_files(series, tmp_path):
         ({"level": 0.0001, "threshold": None}, "cannot reach level"),
         ({"arl": 10, "threshold": None}, "exceed two windows"),
         ({"after": "stop"}, "after must be one of"),
+        ({"n_draws": 0, "threshold": None}, "n_draws, the pairs of blocks.*got 0"),
+        ({"arl": 100.0}, "give arl or threshold, not both; got 100.0 and 1.0"),
         ({"test": "hotelling", "window": 2}, "too few for the covariance"),
     ],
 )
@@ -397,13 +428,67 @@ def test_command_line(series, tmp_path, ntkmmd):
     assert abs(event["change"] - 60) <= 2 and event["coordinates"][0] == 2
 
 
+def test_a_detector_that_goes_on_is_what_it_was_made_to_be(series, tmp_path, ntkmmd):
+    """Resumed with other options: an error that names both values; with fewer, the file's."""
+    path, lines = tmp_path / "state.npz", [",".join(map(str, f)) for f in series.tolist()]
+    options = {"--window": 12, "--stride": 4, "--test": "ntk", "--threshold": 1.0, "--seed": 3}
+    options |= {"--reference": "0:30"}
+    live = ("--follow", "--json", "--state", path)
+    flat = [item for pair in options.items() for item in pair]
+    code, _, said = ntkmmd(*live, *flat, text="\n".join(lines[:50]))
+    assert code == 0, said
+    saved = path.read_bytes()
+    others = {"--window": 20, "--stride": 5, "--test": "gmmd", "--threshold": 2.0, "--seed": 0}
+    others |= {"--reference": "0:20", "--level": 0.2, "--arl": 900.0, "--after": "rereference"}
+    for flag, value in others.items():
+        code, _, said = ntkmmd(*live, flag, value)
+        was = options.get(flag, {"--level": 0.01, "--after": "hold"}.get(flag))
+        assert code == 2 and f"{flag} {value}, but {path} was made with {was}" in said
+    code, _, said = ntkmmd(*live, "--no-standardize")
+    assert code == 2 and "--standardize False, but" in said
+    assert path.read_bytes() == saved
+    found = []
+    for again in ((), flat):  # with no options, or the same
+        path.write_bytes(saved)
+        code, out, said = ntkmmd(*live, *again, text="\n".join(lines[50:]))
+        assert code == 0, said
+        found.append(out)
+    assert found[0] == found[1] and 60 <= json.loads(found[0])["time"] < 72
+    code, _, said = ntkmmd(*live, "--stride", 5)  # the settings outlive the second run
+    assert code == 2 and "was made with 4" in said
+
+
+def test_a_scan_outlives_a_plot_that_cannot_be_written(series, tmp_path, ntkmmd, monkeypatch):
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("ntkmmd_jax.plotting.save", full)
+    np.savetxt(tmp_path / "a.csv", series, delimiter=",", header="0,1,2", comments="")
+    options = ("--reference", "0:30", "--window", 12, "--test", "hotelling", "--threshold", 1.0)
+    options += ("--plot", tmp_path / "a.png", "--json")
+    code, _, said = ntkmmd(tmp_path / "a.csv", *options)
+    assert code == 2 and "may be names of columns or data" in said
+    code, out, said = ntkmmd(tmp_path / "a.csv", *options, "--header")
+    assert json.loads(out)["reference"] == [0, 30] and json.loads(out)["times"][-1] <= 89
+    assert (code, said) == (2, "ntkmmd: No space left on device\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--reference", "0:30"), "give a file"),
         (("none.npy", "--reference", "0:30"), "no such file"),
         (("--follow", "--reference", "x"), "0:300; got 'x'"),
-        (("--follow", "--reference", "0:30", "--window", 5, "--plot", "a.png"), "neither --plot"),
+        (("--follow", "--reference", "0:30", "--window", 5, "--plot", "a.png"), "--plot: not with"),
+        (("a.npy", "--state", "s.npz", "--after", "hold"), "--after and --state: not without"),
+        (("a.npy", "--level", 0.1, "--arl", 500), "give one of --arl and --level"),
+        (("a.npy", "--change", 5), "--change marks the plot"),
+        (("--follow", "--window", 5, "--window", 6), "takes one --window"),
+        (("--follow", "--state", "none/s.npz"), "--state none/s.npz: there is no folder none"),
+        (("a.npy", "--plot", "none/a.png"), "--plot none/a.png: there is no folder none"),
+        (("a.npy", "--header"), "are for .csv files"),
+        (("--follow", "--header"), "for a series in a .csv file: there is none"),
+        (("--follow", "--reference", "0:1", "--seed", 2**64), "needs 1 frames"),
         (("--follow", "--reference", "0:30", "--window", 5), "needs 30 frames; got 0"),
     ],
 )

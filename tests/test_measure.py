@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import ntkmmd_jax as ntk
 from ntkmmd_jax.measure import (
     SignedMeasure,
     as_points,
@@ -127,3 +128,125 @@ def test_non_finite_values_are_located(bad):
     values[3, 1] = bad
     with pytest.raises(ValueError, match=r"x has NaN or infinite values in 1 of 5 .* sample 3"):
         check_finite(as_points(values, "x"), "x")
+
+
+def test_columns_are_matched_by_name():
+    """The same data in another order of columns are the same sample, for frames of any make."""
+
+    class Frame:  # as polars has it: names as a list, numbers by `__array__`
+        def __init__(self, frame):
+            self.columns, self.values = list(frame.columns), frame.to_numpy()
+
+        def __array__(self, dtype=None, copy=None):
+            return self.values
+
+    x = pd.DataFrame(np.random.default_rng(0).normal(size=(9, 3)), columns=["a", "b", "c"])
+    turned = x[["c", "a", "b"]]
+    for other in (turned, Frame(turned), x.astype(object)[["b", "c", "a"]]):
+        np.testing.assert_array_equal(*as_samples(x, other))
+        np.testing.assert_array_equal(*as_samples(other, x))
+    p = [ntk.two_sample_test(x, y, method="hotelling").pvalue for y in (x + 0.1, turned + 0.1)]
+    assert p[0] == p[1]
+
+
+def test_columns_without_names_are_matched_by_position():
+    x = pd.DataFrame(np.random.default_rng(0).normal(size=(9, 3)), columns=["c", "b", "a"])
+    plain = x.to_numpy()
+    twice = x.set_axis(["a", "a", "b"], axis=1)
+    for other in (plain, plain.tolist(), pd.DataFrame(plain), jnp.asarray(plain)):
+        np.testing.assert_array_equal(*as_samples(x, other))
+    np.testing.assert_array_equal(*as_samples(twice, twice))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["a", "b", "d"], r"different columns: only x has \['c'\], only y has \['d'\]"),
+        (["a", "b"], r"different columns: only x has \['c'\], only y has \[\]"),
+        (["a", "b", "b"], r"only x has \['c'\]"),
+    ],
+)
+def test_other_columns_are_refused(columns, message):
+    x = pd.DataFrame(np.zeros((4, 3)), columns=["a", "b", "c"])
+    with pytest.raises(ValueError, match=message):
+        as_samples(x, pd.DataFrame(np.zeros((4, len(columns))), columns=columns))
+
+
+def test_repeated_names_have_no_order():
+    x = pd.DataFrame(np.zeros((4, 3)), columns=["a", "a", "b"])
+    with pytest.raises(ValueError, match="names repeat"):
+        as_samples(x, x.iloc[:, [0, 2, 1]])
+
+
+def test_masked_cells_are_refused():
+    values = np.arange(12.0).reshape(4, 3)
+    mask = np.zeros((4, 3), bool)
+    np.testing.assert_array_equal(as_points(np.ma.array(values, mask=mask)), values)
+    mask[1:3, 2] = True
+    masked = np.ma.array(values, mask=mask)
+    for bad in (masked, list(masked), masked[:, 2], [0.0, np.ma.masked, np.ma.masked, 1.0]):
+        with pytest.raises(ValueError, match=r"x has masked values in 2 of 4 samples .* sample 1"):
+            as_points(bad, "x")
+
+
+def test_missing_values_of_pandas_are_located():
+    frame = pd.DataFrame({"a": [1, 2, None], "b": [0.5, 1.0, 2.0]}).convert_dtypes()
+    np.testing.assert_array_equal(as_points(frame[:2]), [[1, 0.5], [2, 1]])
+    with pytest.raises(ValueError, match=r"in 1 of 3 samples .* sample 2"):
+        check_finite(as_points(frame, "x"), "x")
+
+
+NORMALS = np.random.default_rng(0).normal(size=(400, 2))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        NORMALS + np.array([0, 1e8]),
+        1e-46 * NORMALS,  # below the smallest float32
+        np.arange(10) + 1_700_000_000_000_000_000,  # of which float64 would keep nothing either
+        np.array([[1e8], [1e8 + 1]]),
+    ],
+    ids=["offset", "tiny", "nanoseconds", "two"],
+)
+def test_a_cast_that_loses_the_data_is_refused(values):
+    with pytest.raises(ValueError, match=r"loses .* of its spread when cast to float32.*subtract"):
+        as_points(values)
+
+
+def test_the_loss_by_a_cast_is_its_rounding_error():
+    """An offset of 2^20 rounds to 1/8: an error uniform on that, of standard deviation 1/8/√12."""
+    values = np.random.default_rng(0).normal(size=(5000, 2))
+    values = 2**20 + 1.5 + values / values.std(0)
+    with pytest.warns(UserWarning, match=r"feature . loses (3\.[56]\d*) % of its spread"):
+        as_points(values)
+
+
+def test_two_constants_that_differ_only_before_the_cast():
+    with pytest.raises(ValueError, match="x and y: feature 1 loses 100 %"):
+        as_samples(np.full((5, 2), [0.0, 1e8]), np.full((5, 2), [0.0, 1e8 + 1]))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        NORMALS,
+        1e4 + NORMALS,
+        1e-30 * NORMALS,
+        np.full((5, 2), 0.1),  # constant: nothing to lose
+        np.array([[0.1 + 0.2], [0.3]]),  # constant but for rounding
+        np.arange(2**24),
+        jnp.asarray([1e8, 1e8 + 1]),  # what is in float32 already
+    ],
+)
+def test_a_harmless_cast_is_silent(values, recwarn):
+    as_points(values)
+    as_samples(values, values)
+    assert not recwarn.list
+
+
+def test_no_loss_with_64_bits():
+    with jax.enable_x64(True):
+        points = as_points(1e8 + NORMALS)
+        assert points.dtype == jnp.float64
+        np.testing.assert_array_equal(points, 1e8 + NORMALS)

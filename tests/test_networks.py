@@ -5,7 +5,16 @@ import pytest
 from flax import linen, nnx
 
 from ntkmmd_jax.layers import INITIALIZATIONS, convolved, max_pooled
-from ntkmmd_jax.networks import Network, as_network, convnet, freeze, from_flax, mlp, rebuild
+from ntkmmd_jax.networks import (
+    Network,
+    as_network,
+    check_network,
+    convnet,
+    freeze,
+    from_flax,
+    mlp,
+    rebuild,
+)
 
 KEY = jax.random.key(0)
 X = jax.random.normal(jax.random.key(1), (7, 5))
@@ -181,8 +190,15 @@ def test_output_must_be_one_number_per_sample(apply):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: mlp(0), r"widths must be positive.*got \(0,\)"),
+        (lambda: mlp(0), "widths must be positive.*got 0"),
         (lambda: mlp(()), "widths must be positive"),
+        (lambda: mlp("64"), "widths must be positive whole numbers.*got '64'"),  # not (6, 4)
+        (lambda: mlp(64.0), "whole numbers.*got 64.0"),
+        (lambda: mlp((8, 4.5)), r"whole numbers.*got \(8, 4.5\)"),
+        (lambda: mlp(True), "whole numbers.*got True"),
+        (lambda: mlp((True, 3)), "whole numbers"),
+        (lambda: convnet("16"), "channels must be positive whole numbers.*got '16'"),
+        (lambda: convnet(width=0), "width must be positive.*got 0"),
         (lambda: mlp(8, activation="sofplus"), "unknown activation 'sofplus'"),
         (lambda: mlp(8, initialization="xavier"), "unknown initialization 'xavier'"),
         (lambda: convnet().init(KEY, jnp.zeros((2, 5))), "takes images"),
@@ -192,3 +208,137 @@ def test_output_must_be_one_number_per_sample(apply):
 def test_bad_networks_are_refused(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_sizes_of_numpy():
+    assert mlp(np.int64(16)) is mlp(16) and mlp(np.array([8, 4])) is mlp((8, 4))
+
+
+def test_a_single_string_is_one_name():
+    for network in (
+        from_flax(Linen(), frozen="kernel"),
+        freeze(Linen(), "kernel"),
+        Network(*PAIR, frozen="kernel"),
+    ):
+        assert network.frozen == ("kernel",)
+    network = from_flax(Linen(), frozen="kernel")
+    _, theta = network.trainable(network.init(KEY, X))
+    assert len(jax.tree.leaves(theta)) == 4  # two biases, scale and bias of the norm
+    with pytest.raises(TypeError, match="each a string"):
+        freeze(mlp(8), ["layer_1", "bias"])
+
+
+PAIR = (lambda key, x: {"w": jax.random.normal(key, x.shape[1:])}, lambda p, x: x @ p["w"])
+
+
+class Batch(linen.Module):
+    """With layers that are right in training only."""
+
+    norm: bool = True
+    dropout: bool = False
+
+    @linen.compact
+    def __call__(self, x):
+        if self.norm:
+            x = linen.BatchNorm(use_running_average=False)(x)
+        if self.dropout:
+            x = linen.Dropout(0.5, deterministic=False)(x)
+        return linen.Dense(1)(x)
+
+
+class NnxBatch(nnx.Module):
+    def __init__(self, rngs, dropout=False):
+        self.layer = nnx.Dropout(0.5, rngs=rngs) if dropout else nnx.BatchNorm(5, rngs=rngs)
+        self.out = nnx.Linear(5, 1, rngs=rngs)
+
+    def __call__(self, x):
+        return self.out(self.layer(x))
+
+
+ZERO = (lambda key, x: jnp.zeros(x.shape[1:]), lambda w, x: (x - x.mean(0)) @ w)
+MIXING = {
+    "mean": (PAIR[0], lambda p, x: (x - x.mean(0)) @ p["w"]),
+    "a little": (PAIR[0], lambda p, x: (x - 0.001 * x.mean(0)) @ p["w"]),
+    "softmax": (PAIR[0], lambda p, x: jax.nn.softmax(x @ p["w"])),
+    "order": (PAIR[0], lambda p, x: x @ p["w"] + jnp.flip(x @ p["w"])),
+    "size": (PAIR[0], lambda p, x: x @ p["w"] / len(x)),
+    "from zero": ZERO,
+    "activation": mlp(8, activation=lambda h: jnp.tanh(h - h.mean(0))),
+    "nnx norm": from_flax(NnxBatch(nnx.Rngs(0))),
+    "nnx dropout": from_flax(lambda rngs: NnxBatch(rngs, dropout=True)),
+}
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_networks_that_mix_samples_are_refused(name):
+    with pytest.raises(ValueError, match="mixes the samples of a batch"):
+        check_network(as_network(MIXING[name]), (5,))
+
+
+@pytest.mark.parametrize(
+    "network",
+    [PAIR, Linen(), Nnx, mlp(8, activation=jnp.tanh), (PAIR[0], lambda p, x: jnp.log(x @ p["w"]))],
+    ids=["pair", "linen", "nnx", "activation", "partly undefined"],
+)
+def test_separate_networks_pass(network):
+    network = from_flax(network) if network is Nnx else as_network(network)
+    check_network(network, (5,))
+
+    @jax.jit
+    @jax.vmap
+    def traced(x):
+        check_network(network, (5,))  # cached, or evaluated at once
+        return x
+
+    traced(jnp.ones((3, 2)))
+
+
+def test_the_check_works_while_tracing():
+    network = as_network(PAIR), as_network((PAIR[0], lambda p, x: (x - x.mean(0)) @ p["w"]))
+    jax.jit(lambda x: check_network(network[0], (4,)) or x)(1.0)
+    with pytest.raises(ValueError, match="mixes"):
+        jax.jit(lambda x: check_network(network[1], (4,)) or x)(1.0)
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (Batch(), "updates statistics of the batch: set use_running_average=True"),
+        (Batch(norm=False, dropout=True), "draws random numbers: set deterministic=True"),
+    ],
+)
+def test_flax_errors_say_what_to_set(module, message):
+    network = from_flax(module)
+    params = network.init(KEY, X)
+    with pytest.raises(ValueError, match=message):
+        network(params, X)
+    for other in (network, as_network((module.init, module.apply))):
+        with pytest.raises(ValueError, match=message):
+            check_network(other, (5,))
+    assert as_network(module) == as_network(module)  # one compiled program for one module
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        ((PAIR[0], lambda p, x: x), r"one number per sample.*returned shape \(4, 5\)"),
+        ((PAIR[0], lambda p, x: (x @ p["w"],)), "one number per sample.*shape None and type tuple"),
+        ((PAIR[0], lambda p, x: x[:, 0] > 0), "one number per sample.*type bool"),
+        ((PAIR[0], lambda p, x: x @ jnp.ones(7)), r"does not take samples of shape \(5,\)"),
+        (from_flax(Nnx, frozen="nosuch"), "cannot freeze"),
+    ],
+)
+def test_check_network_on_other_networks(network, message):
+    with pytest.raises(ValueError, match=message):
+        check_network(as_network(network), (5,))
+
+
+def test_dtype_of_low_precision_networks():
+    """Rounding in bfloat16, which depends on the size of a batch, is no mixing."""
+
+    def low(p, x):
+        h = jnp.tanh(x.astype(jnp.bfloat16) @ p["w"].astype(jnp.bfloat16))
+        return h.astype(jnp.float32).sum(1)
+
+    init = lambda key, x: {"w": jax.random.normal(key, (x.shape[1], 64))}  # noqa: E731
+    check_network(as_network((init, low)), (50,))

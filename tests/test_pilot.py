@@ -86,6 +86,9 @@ def test_bad_input():
         ntk.pilot_null(0, np.where(POOL > 2, np.nan, POOL), 6)
     with pytest.raises(TypeError, match="NTKMMD or NetMMD"):
         ntk.pilot_null(0, POOL, 6, test=ntk.Hotelling())
+    for n_draws in (0, -3, 2.5, True):
+        with pytest.raises(ValueError, match=f"n_draws, the pairs of blocks.* got {n_draws}"):
+            ntk.pilot_null(0, POOL, 6, n_draws=n_draws)
 
 
 def test_wrong_samples_are_refused(pilot):

@@ -62,6 +62,29 @@ def test_resuming_gives_the_same_numbers(setting, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+def test_a_file_is_enough_to_resume(setting, tmp_path):
+    x, y, params, _ = setting
+    stream = streaming.update(streaming.start(NETWORK, params, 100, time=0.1), x, y)
+    path = stream.save(tmp_path / "stream.npz")
+    loaded = streaming.load(path)
+    assert (loaded.network, loaded.features) == (NETWORK, (100,))
+    for a, b in zip(jax.tree.leaves(loaded), jax.tree.leaves(stream), strict=True):
+        np.testing.assert_array_equal(a, b)
+    own = (lambda key, x: jnp.ones(x.shape[1]), lambda w, x: x @ w)
+    path = streaming.start(own, jnp.ones(3), 3).save(tmp_path / "own.npz")
+    with pytest.raises(ValueError, match="network of your own: load it with network="):
+        streaming.load(path)
+    np.testing.assert_array_equal(streaming.load(path, network=own).params, jnp.ones(3))
+
+
+def test_a_stream_of_another_network_is_refused(setting, tmp_path):
+    _, _, params, _ = setting
+    path = streaming.start(NETWORK, params, 100).save(tmp_path / "stream.npz")
+    same_shapes = streaming.start(mlp(64, activation="relu"), params, 100)
+    with pytest.raises(ValueError, match=r"is of a stream with network .*softplus.*relu"):
+        same_shapes.load(path)
+
+
 def test_broken_states_are_refused(setting, tmp_path):
     x, _, params, _ = setting
     path = tmp_path / "stream.npz"

@@ -20,8 +20,9 @@ from ntkmmd_jax.calibration import check_level
 from ntkmmd_jax.changepoint.chart import Chart, chart_test, make_chart
 from ntkmmd_jax.changepoint.threshold import calibrated
 from ntkmmd_jax.keys import as_key
-from ntkmmd_jax.measure import as_points, check_finite
-from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static
+from ntkmmd_jax.networks import as_network
+from ntkmmd_jax.points import as_array, as_points, cast, check_finite
+from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static, whole_file
 from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 
 AFTER = ("hold", "rereference")
@@ -75,24 +76,43 @@ class State:
         key = jax.random.fold_in(self.key, self.time - 1)
         return self.chart.witness(key, self.reference, self.buffer)
 
-    def save(self, path: str | os.PathLike) -> Path:
-        """Save to one `.npz` file, as a whole or not at all; `load` goes on from it."""
+    def save(self, path: str | os.PathLike, **settings: Any) -> Path:
+        """Save to one `.npz` file, as a whole or not at all; `load` goes on from it.
+
+        Args:
+            path: The file.
+            **settings: What else it shall say of how the detector was made, in plain values, for
+                `saved_settings` to tell.
+        """
         about = {"window": self.window, "features": self.reference.shape[1:]}
         about |= {"stride": self.stride, "after": self.after, "test": recipe(self.chart.test)}
-        return save_leaves(path, self, kind=_KIND, **about)
+        return save_leaves(path, self, kind=_KIND, settings=settings, **about)
 
 
 def load(path: str | os.PathLike, *, network: Any = None) -> State:
     """Read a saved state; `network` only if it is a function of your own."""
+    network = None if network is None else as_network(network)
     leaves, header = load_leaves(path, _KIND)
-    test, window = from_recipe(header["test"], network), header["window"]
+    with whole_file(path):
+        window, stride, after = (header[name] for name in ("window", "stride", "after"))
+        check_sizes(window, stride)
+        check_after(after)
+        test = from_recipe(header["test"], network)
 
-    def blank(key: jax.Array, pool: jax.Array) -> State:
-        chart = make_chart(key, test, pool, window, standardize=True)
-        return _start(chart, pool, jnp.zeros(()), key, 0, header["stride"], header["after"])
+        def blank(key: jax.Array, pool: jax.Array) -> State:
+            chart = make_chart(key, test, pool, window, standardize=True)
+            return _start(chart, pool, jnp.zeros(()), key, 0, stride, after)
 
-    like = jax.ShapeDtypeStruct((window, *header["features"]), jnp.result_type(float))
-    return refill(jax.eval_shape(blank, jax.random.key(0), like), leaves, source=str(path))
+        like = jax.ShapeDtypeStruct((window, *header["features"]), jnp.result_type(float))
+        return refill(jax.eval_shape(blank, jax.random.key(0), like), leaves, source=str(path))
+
+
+def saved_settings(path: str | os.PathLike) -> dict[str, Any]:
+    """How the detector of a saved state was made, as far as its file says."""
+    _, header = load_leaves(path, _KIND)
+    with whole_file(path):
+        known = {name: header[name] for name in ("window", "stride", "after")}
+        return known | dict(header.get("settings", {}))
 
 
 def init(
@@ -135,8 +155,14 @@ def init(
     key = as_key(key)
     pool = as_points(reference, "the reference")
     check_finite(pool, "the reference")
-    _check_options(pool, window, stride, arl, after)
-    n_draws = n_draws or (400 if arl is None else 1000)
+    _check_options(pool, window, stride, arl, threshold, after)
+    if n_draws is None:
+        n_draws = 400 if arl is None else 1000
+    if not isinstance(n_draws, int | np.integer) or isinstance(n_draws, bool) or n_draws < 1:
+        raise ValueError(
+            "n_draws, the pairs of blocks or the streams behind the threshold, must be a whole "
+            f"number of at least 1; got {n_draws!r}"
+        )
     check_level(level, None if (threshold, arl) != (None, None) else n_draws)
     k_chart, k_block, k_threshold, k_looks = jax.random.split(key, 4)
     chart = make_chart(k_chart, chart_test(test, window), pool, window, standardize=standardize)
@@ -159,8 +185,19 @@ def check_sizes(window: Any, stride: Any) -> None:
             raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
 
 
+def check_after(after: Any) -> None:
+    """Refuse an unknown way to go on after an alarm."""
+    if after not in AFTER:
+        raise ValueError(f"after must be one of {AFTER}; got {after!r}")
+
+
 def _check_options(
-    pool: jax.Array, window: int, stride: int, arl: float | None, after: str
+    pool: jax.Array,
+    window: int,
+    stride: int,
+    arl: float | None,
+    threshold: float | None,
+    after: str,
 ) -> None:
     check_sizes(window, stride)
     if len(pool) < window + 2:
@@ -168,10 +205,11 @@ def _check_options(
             f"a window of {window} frames needs a longer reference: it has {len(pool)}; "
             f"two windows ({2 * window} frames) or more are best"
         )
+    if arl is not None and threshold is not None:
+        raise ValueError(f"give arl or threshold, not both; got {arl} and {threshold}")
     if arl is not None and not 2 * window < arl < float("inf"):
         raise ValueError(f"arl must exceed two windows, {2 * window} frames; got {arl}")
-    if after not in AFTER:
-        raise ValueError(f"after must be one of {AFTER}; got {after!r}")
+    check_after(after)
 
 
 def _start(
@@ -197,7 +235,7 @@ def as_frames(frames: Any, features: tuple[int, ...]) -> jax.Array:
     """Frames (k, ...) of finite numbers, out of anything array-like; a single one has k = 1."""
     if isinstance(frames, int | float) or getattr(frames, "ndim", 1) == 0:  # of one coordinate
         frames = jnp.reshape(frames, 1)
-    points = as_points(frames, "the frames")
+    points = cast(as_array(frames, "the frames"))
     if points.shape[1:] != features and points.shape in (features, (*features, 1)):  # a single one
         points = points.reshape(1, *features)
     if points.shape[1:] != features:

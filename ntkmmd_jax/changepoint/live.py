@@ -47,9 +47,9 @@ class Detector:
         self.state = state
         return report
 
-    def save(self, path: str | os.PathLike) -> Path:
-        """Save the state."""
-        return self.state.save(path)
+    def save(self, path: str | os.PathLike, **settings: Any) -> Path:
+        """Save the state; as `State.save`."""
+        return self.state.save(path, **settings)
 
     @classmethod
     def load(cls, path: str | os.PathLike, *, network: Any = None) -> "Detector":

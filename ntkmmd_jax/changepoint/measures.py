@@ -1,8 +1,8 @@
 """How good is a detector? Run lengths and delays by simulation; where and what has changed.
 
-A run length is the frames from the start of the stream to the first alarm. ARL is its mean when
-nothing changes; the expected detection delay (EDD) is the mean of frames from the change to the
-first alarm, with a window full of frames from before the change.
+A run length is the number of frames seen at the first alarm, its own included. ARL is its mean when
+nothing changes; the expected detection delay (EDD) is the mean of the frames seen since the change,
+with a window full of frames from before it. An alarm at the very frame of the change has delay 1.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Source = Callable[..., jax.Array]  # (key, n) -> n frames
 
 @record
 class RunLengths:
-    """First alarms of simulated streams, in frames from the change (from the start without one)."""
+    """First alarms of simulated streams, in frames seen since the change, or since the start."""
 
     lengths: jax.Array  # (r,) the horizon where there was no alarm
     alarmed: jax.Array  # (r,) bool

@@ -12,7 +12,7 @@ import numpy as np
 from ntkmmd_jax.changepoint.detector import State, check_sizes, check_statistics, first_time, init
 from ntkmmd_jax.changepoint.threshold import look_counts, statistics
 from ntkmmd_jax.measure import as_points, check_finite
-from ntkmmd_jax.pytree import load_leaves, record, save_leaves, static
+from ntkmmd_jax.pytree import load_leaves, record, save_leaves, static, whole_file
 
 
 @record
@@ -42,11 +42,15 @@ class Scan:
         return self._each(lambda one: first_time(one.times, one.alarms))
 
     def delay(self, change: int) -> Any:
-        """Frames from the change to the first alarm after it, or None; a list for several."""
+        """Frames seen since the change, that of the first alarm included, or None if there is none.
+
+        As in `run_lengths`: an alarm at the frame of the change itself has delay 1. A list for
+        several windows.
+        """
 
         def of_one(one: Scan) -> int | None:
             alarm = first_time(one.times, one.alarms & (one.times >= change))
-            return None if alarm is None else alarm - change
+            return None if alarm is None else alarm - change + 1
 
         return self._each(of_one)
 
@@ -107,8 +111,18 @@ class Scan:
     def load(cls, path: str | os.PathLike) -> "Scan":
         """Read a saved scan."""
         leaves, header = load_leaves(path, "Scan")
-        about = {name: tuple(v) if isinstance(v, list) else v for name, v in header.items()}
-        return cls(*map(jnp.asarray, leaves), **about)
+        with whole_file(path):
+            about = {name: tuple(v) if isinstance(v, list) else v for name, v in header.items()}
+            found = cls(*map(jnp.asarray, leaves), **about)
+            several = isinstance(found.window, tuple)
+            for window in found.window if several else (found.window,):
+                check_sizes(window, found.stride)
+            _bounds(found.reference, found.reference[1])
+            lead = (len(found.window),) if several else ()
+            shapes = found.statistics.shape, found.threshold.shape
+            if shapes != ((*lead, *found.times.shape), lead) or found.times.ndim != 1:
+                raise ValueError(f"statistics and thresholds of shapes {shapes}")
+            return found
 
     def __repr__(self) -> str:
         lines = [f"Scan with {self.method!r}: a look every {self.stride} frames"]

@@ -20,8 +20,8 @@ import numpy as np
 from ntkmmd_jax import calibration
 from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.measure import as_points, check_finite, points_like, signed_measure
-from ntkmmd_jax.networks import Params
-from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static
+from ntkmmd_jax.networks import Params, as_network
+from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static, whole_file
 from ntkmmd_jax.statistics import mean_gap
 
 AT_ONCE = 16  # pairs of blocks whose statistic is computed at once
@@ -104,15 +104,19 @@ class PilotNull:
         """Read a saved pilot; `network` only if it is a function of your own."""
         from ntkmmd_jax.twosample.recipe import from_recipe
 
+        network = None if network is None else as_network(network)
         leaves, header = load_leaves(path, "PilotNull")
-        test = from_recipe(header["test"], network)
-        pool, null = leaves[-2:]
-        like = jax.eval_shape(test.network.init, jax.random.key(0), jnp.zeros((1, *pool.shape[1:])))
-        params = refill(like, leaves[:-2], source=str(path))
-        sizes, contiguous = tuple(header["sizes"]), header["contiguous"]
-        return cls(
-            test, params, jnp.asarray(pool), jnp.asarray(null), sizes=sizes, contiguous=contiguous
-        )
+        with whole_file(path):
+            test = from_recipe(header["test"], network)
+            pool, null = leaves[-2:]
+            n, m = header["sizes"]
+            if pool.ndim < 2 or null.ndim != 1 or not 0 < int(n) + int(m) <= len(pool):
+                raise ValueError(f"blocks of {n} and {m} of a pool of shape {pool.shape}")
+            one = jax.ShapeDtypeStruct((1, *pool.shape[1:]), jnp.result_type(float))
+            like = jax.eval_shape(test.network.init, jax.random.key(0), one)
+            params = refill(like, leaves[:-2], source=str(path))
+            about = {"sizes": (int(n), int(m)), "contiguous": bool(header["contiguous"])}
+            return cls(test, params, jnp.asarray(pool), jnp.asarray(null), **about)
 
 
 @jax.jit(static_argnames="single")
@@ -202,7 +206,11 @@ def pilot_null(
     sizes = (n, n) if isinstance(n, int) else tuple(n)
     if min(sizes) < 2 or sum(sizes) > len(pool):
         raise ValueError(f"blocks of {sizes} do not fit twice into a pool of {len(pool)} points")
-    calibration.check_level(0.5, n_draws)
+    if not isinstance(n_draws, int | np.integer) or isinstance(n_draws, bool) or n_draws < 1:
+        raise ValueError(
+            f"n_draws, the pairs of blocks behind the null, must be a whole number of at least 1; "
+            f"got {n_draws!r}"
+        )
     k_init, k_draws = jax.random.split(as_key(key))
     params = test.network.init(k_init, pool[:1])
     empty = PilotNull(test, params, pool, jnp.zeros(0), sizes=sizes, contiguous=contiguous)

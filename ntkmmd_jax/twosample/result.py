@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static
+from ntkmmd_jax.networks import as_network
+from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static, whole_file
 from ntkmmd_jax.witness import KINDS
 
 
@@ -126,28 +127,33 @@ class TwoSampleResult:
             network: The network of the witness. Needed only if it is a function of your own, which
                 no file can hold; without it everything but the witness is there.
         """
+        network = None if network is None else as_network(network)
         leaves, header = load_leaves(path, "TwoSampleResult")
-        statistic, pvalue, threshold, null, level = leaves[:5]
-        return cls(
-            float(statistic),
-            float(pvalue),
-            float(threshold),
-            null,
-            float(level),
-            witness=_load_witness(leaves[5:], header["witness"], network, str(path)),
-            method=header["method"],
-            n_x=header["n_x"],
-            n_y=header["n_y"],
-        )
+        with whole_file(path):
+            statistic, pvalue, threshold, null, level = leaves[:5]
+            if null.ndim != 1:
+                raise ValueError(f"a null sample of shape {null.shape}")
+            return cls(
+                float(statistic),
+                float(pvalue),
+                float(threshold),
+                null,
+                float(level),
+                witness=_load_witness(leaves[5:], header["witness"], network, str(path)),
+                method=str(header["method"]),
+                n_x=int(header["n_x"]),
+                n_y=int(header["n_y"]),
+            )
 
 
 def _load_witness(leaves: list, described: dict | None, network: Any, source: str) -> Any:
     if described is None:
-        return None
-    try:
-        blank = KINDS[described["kind"]].blank(described, network)
-    except ValueError as error:
-        return partial(_refuse, f"{source}: {error}")
+        return refill(None, leaves, source=source)
+    if network is None and described.get("network", ()) is None:
+        reason = f"{source}: the witness has a network of your own: load it with network=..."
+        return partial(_refuse, reason)
+    # Of shapes only: nothing is allocated on the word of a header.
+    blank = jax.eval_shape(lambda: KINDS[described["kind"]].blank(described, network))
     return refill(blank, leaves, source=source)
 
 
