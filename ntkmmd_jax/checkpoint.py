@@ -51,10 +51,7 @@ class Checkpoint:
         seconds = np.zeros(n_cells)
         for number, record in enumerate(self.records, 2):  # line 1 is the configuration
             if wrong := _wrong(record, finished, n_tests, n_runs):
-                raise ValueError(
-                    f"{self.path}, line {number}: {wrong}. The file is damaged: remove this line "
-                    "and those after it, or start anew"
-                )
+                raise self._damaged(number, wrong)
             cell = record["cell"]
             finished[cell] = record["to"]
             counts[cell] += np.asarray([record["rejections"], record["failures"]], np.int32)
@@ -84,10 +81,14 @@ class Checkpoint:
             try:
                 lines.append(json.loads(line))
             except (ValueError, RecursionError) as error:  # no JSON, or no text at all
-                raise ValueError(
-                    f"{self.path}, line {number}: not the record of a finished batch ({error})"
-                ) from error
+                raise self._damaged(number, f"no record, but {error}") from error
         return lines
+
+    def _damaged(self, number: int, reason: str) -> ValueError:
+        return ValueError(
+            f"{self.path}, line {number}: {reason}. The file is damaged: remove this line and "
+            "those after it, or start anew"
+        )
 
     def _append(self, record: dict[str, Any]) -> None:
         line = json.dumps(record).encode() + b"\n"

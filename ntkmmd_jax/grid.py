@@ -37,8 +37,11 @@ def cells_of(
     tests: dict[str, TwoSampleTest], sampler: Sampler, grid: Mapping[str, Any], n: Any
 ) -> list[Cell]:
     """The grid's cells in order, each parameter sent to where it belongs."""
-    if not callable(sampler):
-        raise TypeError(f"sampler must be a function (key, n_x, n_y, ...); got {sampler!r}")
+    if not callable(sampler) or getattr(sampler, "__hash__", None) is None:
+        raise TypeError(
+            "sampler must be a function (key, n_x, n_y, ...), or a callable object that can be "
+            f"hashed, such as a frozen dataclass; got {sampler!r}"
+        )
     if not isinstance(grid, Mapping):
         raise TypeError(f"grid must map parameter names to values; got {grid!r}")
     grid = {name: _values(name, values) for name, values in grid.items()}

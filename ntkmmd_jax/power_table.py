@@ -96,7 +96,8 @@ class PowerTable:
     def to_csv(self, path: str | os.PathLike | None = None) -> str:
         """The table as comma-separated text, one column per grid parameter; written if a path."""
         text = io.StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(self._flat()[0]), lineterminator="\n")
+        names = list(self._flat()[0]) if self.rows else []
+        writer = csv.DictWriter(text, fieldnames=names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self._flat())
         if path is not None:
@@ -113,7 +114,7 @@ class PowerTable:
         return [
             {
                 "test": row.test,
-                **{name: row.point.get(name) for name in self._parameters()},
+                **{name: _named(row.point.get(name)) for name in self._parameters()},
                 **{k: v for k, v in row.to_dict().items() if k not in ("test", "point")},
             }
             for row in self.rows
@@ -127,7 +128,7 @@ class PowerTable:
 
     def save(self, path: str | os.PathLike) -> Path:
         """Save as JSON; `load` reads it back."""
-        text = json.dumps({"rows": [row.to_dict() for row in self.rows]}, indent=1)
+        text = json.dumps({"rows": [row.to_dict() for row in self.rows]}, indent=1, default=_named)
         return replace_file(path, lambda file: file.write(text.encode()))
 
     @classmethod
@@ -158,4 +159,9 @@ def _row(i: int, saved: Any) -> PowerRow:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(_named(value))
+
+
+def _named(value: Any) -> Any:
+    """A value of the grid; a function (an activation, say) by its name."""
+    return getattr(value, "__name__", repr(value)) if callable(value) else value

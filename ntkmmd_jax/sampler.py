@@ -62,21 +62,13 @@ def _checked(
             f"the sampler is called as sampler(key, n_x, n_y, ...) {at}, but {error}: "
             "name its parameters in the grid, or give them defaults"
         ) from error
+    sample = functools.partial(_samples, sampler, sizes, fixed)
     try:
-        shapes = jax.eval_shape(
-            functools.partial(_samples, sampler, sizes, fixed), keys[0], numbers
-        )
-    except Exception as error:
-        jax_says = isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError)
-        if not jax_says and "Tracer" not in str(error):
-            raise
+        shapes = jax.eval_shape(sample, keys[0], numbers)
+        found = jax.device_get(_look(keys, numbers, sampler=sampler, sizes=sizes, fixed=fixed))
+    except (TypeError, IndexError, jax.errors.JaxRuntimeError) as error:  # no memory, above all
         reason = str(error).strip().splitlines()[0]
-        raise ValueError(
-            "the sampler cannot be traced: it must be pure JAX, with jax.numpy for numpy and "
-            "jax.random for numpy's generators. The floats of the grid are traced like the key; "
-            f"what fixes a shape must be a whole number. JAX says: {reason}"
-        ) from error
-    found = _look(keys, numbers, sampler=sampler, sizes=sizes, fixed=fixed)
+        raise ValueError(f"the sampler fails for {sizes} samples, {at}: {reason}") from error
     for name, finite, same, one_point in zip(("x", "y"), *found, strict=True):
         if not finite:
             raise ValueError(f"the sampler gives NaN or infinite values in {name}, {at}")
@@ -97,9 +89,21 @@ def _samples(
     traced: dict[str, Any],
 ) -> tuple[jax.Array, jax.Array]:
     """Draw x and y as a test would see them; refuse other shapes than were asked for."""
-    drawn = draw(sampler, sizes, fixed, key, traced)
+    try:
+        drawn = draw(sampler, sizes, fixed, key, traced)
+    except Exception as error:
+        jax_says = isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError)
+        if not jax_says and "Tracer" not in str(error):
+            raise
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(
+            "the sampler cannot be traced: it must be pure JAX, with jax.numpy for numpy and "
+            "jax.random for numpy's generators. The floats of the grid are traced like the key; "
+            f"what fixes a shape must be a whole number. JAX says: {reason}"
+        ) from error
     if not isinstance(drawn, tuple | list) or len(drawn) != 2:
-        raise ValueError(f"the sampler must return a pair (x, y); got {type(drawn).__name__}")
+        what = f"{len(drawn)} things" if isinstance(drawn, tuple | list) else "something else"
+        raise ValueError(f"the sampler must return a pair (x, y); it returned {what}")
     try:
         x, y = as_samples(*drawn)
     except ValueError as error:

@@ -196,6 +196,8 @@ def _rejections(
 def _as_tests(tests: Mapping | Sequence[str]) -> dict[str, TwoSampleTest]:
     if isinstance(tests, str):
         tests = [tests]
+    if not isinstance(tests, Mapping | Sequence):
+        raise TypeError(f"tests must map names to tests, or be a list of methods; got {tests!r}")
     named = tests if isinstance(tests, Mapping) else {name: name for name in tests}
     if not named:
         raise ValueError("no tests given: name at least one, as {'net': NetMMD()} or ['net']")
@@ -225,7 +227,7 @@ def _devices(devices: Any) -> list[jax.Device]:
 def _check_whole(name: str, value: Any) -> None:
     """Refuse what is no number of replicas; they are counted in 32 bits."""
     if not (isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**30):
-        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+        raise ValueError(f"{name} must be a whole number of at least 1, below 2^30; got {value!r}")
 
 
 def _check_threads(mesh: Mesh, tests: dict[str, TwoSampleTest]) -> None:
