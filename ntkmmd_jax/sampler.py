@@ -21,6 +21,7 @@ Fixed = tuple[tuple[str, Any], ...]  # parameters that fix the program, by name
 _DRAWS = 8
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1, 2), inline=True)  # traced once, for all uses
 def draw(
     sampler: Sampler,
     sizes: tuple[int, int],

@@ -10,7 +10,7 @@ import dataclasses
 import os
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -196,7 +196,7 @@ def _rejections(
 def _as_tests(tests: Mapping | Sequence[str]) -> dict[str, TwoSampleTest]:
     if isinstance(tests, str):
         tests = [tests]
-    if not isinstance(tests, Mapping | Sequence):
+    if not isinstance(tests, Iterable):
         raise TypeError(f"tests must map names to tests, or be a list of methods; got {tests!r}")
     named = tests if isinstance(tests, Mapping) else {name: name for name in tests}
     if not named:

@@ -78,7 +78,7 @@ def nan_below_zero(key, n_x, n_y, *, rho):
         (lambda key, n, m: (normals(key, m), normals(key, n)), {}, r"x of shape \(5, 2\)"),
         (lambda key, n, m: (normals(key, n), normals(key, m, 3)), {}, "different features"),
         (lambda key, n, m: (1j * normals(key, n), normals(key, m)), {}, "real numbers"),
-        (lambda key, n, m: (["a"] * n, normals(key, m)), {}, "real numbers"),
+        (lambda key, n, m: (["a"] * n, normals(key, m)), {}, "not a valid JAX type"),
     ],
 )
 def test_bad_samplers_are_refused(sampler, point, message):
@@ -97,7 +97,10 @@ def test_a_sweep_checks_every_cell_before_it_starts(tmp_path):
 
 
 def test_a_repeated_sweep_pays_once():
+    traced = []
+
     def sampler(key, n_x, n_y, *, scale):
+        traced.append(scale)
         return scale * normals(key, n_x), normals(key, n_y)
 
     before = sampler_module._look._cache_size()
@@ -107,3 +110,4 @@ def test_a_repeated_sweep_pays_once():
     assert sampler_module._checked.cache_info().hits == seen.hits + 1
     check(sampler, scale=2.0)
     assert sampler_module._look._cache_size() == before + 1  # one program for all floats
+    assert len(traced) == 1
