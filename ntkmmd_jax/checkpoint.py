@@ -2,13 +2,20 @@
 
 The first line says what the sweep is; a record of another one is refused. A last line without its
 end (the process was killed while writing) is dropped. An append that fails, as on a full disk, is
-taken back, and everything before it stays.
+taken back, and everything before it stays. Every line is checked when it is read: a batch whose
+counts cannot be, or that does not follow the one before it, is an error that names the line.
 """
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+_HEAD = b'{"configuration": '  # how the first line begins
+_SHOWN = 200  # characters of a value in a message
 
 
 class Checkpoint:
@@ -30,23 +37,58 @@ class Checkpoint:
         self._append(record)
         self.records.append(record)
 
+    def totals(
+        self, n_cells: int, n_tests: int, n_runs: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sum up the recorded batches of a sweep.
+
+        Returns:
+            Finished replicas (cells,); rejections and failures of every test (cells, 2, tests);
+            seconds (cells,).
+        """
+        finished = np.zeros(n_cells, np.int32)
+        counts = np.zeros((n_cells, 2, n_tests), np.int32)
+        seconds = np.zeros(n_cells)
+        for number, record in enumerate(self.records, 2):  # line 1 is the configuration
+            if wrong := _wrong(record, finished, n_tests, n_runs):
+                raise self._damaged(number, wrong)
+            cell = record["cell"]
+            finished[cell] = record["to"]
+            counts[cell] += np.asarray([record["rejections"], record["failures"]], np.int32)
+            seconds[cell] += record["seconds"]
+        return finished, counts, seconds
+
     def _read(self) -> None:
         text = self.path.read_bytes()
         whole = text[: text.rfind(b"\n") + 1]  # what follows the last line end is torn
-        try:
-            first, *records = [json.loads(line) for line in whole.splitlines()] or [None]
-            found = None if first is None else first["configuration"]
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ValueError(f"{self.path} is not the checkpoint of a sweep ({error!r})") from error
-        if found is not None and found != self.configuration:
+        if not text.startswith(_HEAD[: len(text)]):
+            raise ValueError(
+                f"{self.path} is not the checkpoint of a sweep: it begins with {text[:20]!r}"
+            )
+        first, *self.records = self._parsed(whole) or [{"configuration": self.configuration}]
+        if (found := first["configuration"]) != self.configuration:
             raise ValueError(
                 f"{self.path} is the checkpoint of another sweep: "
                 + "; ".join(_differences(found, self.configuration))
                 + ". Use another path, or remove it"
             )
-        self.records = records
         if len(whole) < len(text):
             os.truncate(self.path, len(whole))
+
+    def _parsed(self, text: bytes) -> list[dict[str, Any]]:
+        lines = []
+        for number, line in enumerate(text.split(b"\n")[:-1], 1):
+            try:
+                lines.append(json.loads(line))
+            except (ValueError, RecursionError) as error:  # no JSON, or no text at all
+                raise self._damaged(number, f"no record, but {error}") from error
+        return lines
+
+    def _damaged(self, number: int, reason: str) -> ValueError:
+        return ValueError(
+            f"{self.path}, line {number}: {reason}. The file is damaged: remove this line and "
+            "those after it, or start anew"
+        )
 
     def _append(self, record: dict[str, Any]) -> None:
         line = json.dumps(record).encode() + b"\n"
@@ -68,6 +110,39 @@ class Checkpoint:
             os.close(descriptor)
 
 
+def _wrong(record: Any, finished: np.ndarray, n_tests: int, n_runs: int) -> str:
+    """What cannot be in the record of a batch, given the replicas finished before; else ""."""
+    names = ("cell", "from", "to", "rejections", "failures", "seconds")
+    if not isinstance(record, dict) or (missing := [name for name in names if name not in record]):
+        return f"it lacks {missing}" if isinstance(record, dict) else "it is no record of a batch"
+    cell, first, last, rejections, failures, seconds = (record[name] for name in names)
+    if not is_count(cell) or cell >= len(finished):
+        return f"there is no cell {cell!r} among {len(finished)}"
+    if not is_count(first) or not is_count(last) or not finished[cell] == first < last <= n_runs:
+        return (
+            f"the batches of cell {cell} do not connect: replicas {first!r} to {last!r} of "
+            f"{n_runs}, of which {finished[cell]} are finished"
+        )
+    for name, counts in (("rejections", rejections), ("failures", failures)):
+        if not isinstance(counts, list) or len(counts) != n_tests or not all(map(is_count, counts)):
+            return f"{name} must be {n_tests} counts, one a test; got {_shown(counts)}"
+    if max(map(sum, zip(rejections, failures, strict=True))) > last - first:
+        return f"rejections {rejections} and failures {failures} of {last - first} replicas"
+    if not is_duration(seconds):
+        return f"seconds = {_shown(seconds)} is no duration"
+    return ""
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value read from a file is a whole number, not negative."""
+    return type(value) is int and value >= 0
+
+
+def is_duration(value: Any) -> bool:
+    """Whether a value read from a file is a number of seconds."""
+    return type(value) in (int, float) and value >= 0 and math.isfinite(value)
+
+
 def _differences(found: Any, wanted: Any, name: str = "") -> list[str]:
     """Where two configurations differ, each as `name: found there, wanted here`."""
     if isinstance(found, dict) and isinstance(wanted, dict):
@@ -78,4 +153,14 @@ def _differences(found: Any, wanted: Any, name: str = "") -> list[str]:
             if found.get(key) != wanted.get(key)
         ]
         return [line for part in parts for line in part]
-    return [f"{name} was {json.dumps(found)}, now {json.dumps(wanted)}"]
+    why = (
+        " (what it computes: a function of the same name has changed, or the library, or JAX)"
+        if name.startswith("programs.")
+        else ""
+    )
+    return [f"{name or 'it'} was {_shown(found)}, now {_shown(wanted)}{why}"]
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

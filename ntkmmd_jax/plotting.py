@@ -155,6 +155,9 @@ def power(table: "PowerTable", ax: Any = None) -> Any:
     ):
         x = [row.point[across] for row in rows]
         powers(ax, x, rows, marker=marker, color=colour, label=label, lw=1.5, ms=5)
+    if failed := [row for row in table.rows if row.failures]:
+        at = [row.point[across] for row in failed], [row.power for row in failed]
+        ax.plot(*at, "kx", ms=9, zorder=5, label="replicas without a verdict")
     ax.set_xlabel(across)
     ax.set_ylabel(f"power ({table.rows[0].n_runs} replicas)")
     ax.set_ylim(-0.02, 1.02)

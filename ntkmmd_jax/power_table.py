@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ntkmmd_jax.checkpoint import is_count, is_duration
 from ntkmmd_jax.pytree import replace_file
 
 
@@ -21,10 +22,11 @@ class PowerRow:
     n_runs: int
     rejections: int
     seconds: float  # of the whole cell: its tests run together, on the same data
+    failures: int = 0  # replicas without a verdict: their p-value is NaN
 
     @property
     def power(self) -> float:
-        """The fraction of replicas that were rejected."""
+        """The fraction of all replicas that were rejected; one without a verdict was not."""
         return self.rejections / self.n_runs
 
     @property
@@ -39,7 +41,17 @@ class PowerRow:
 
     def to_dict(self) -> dict[str, Any]:
         """The row as plain values, interval included."""
-        names = ("test", "point", "n_runs", "rejections", "power", "low", "high", "seconds")
+        names = (
+            "test",
+            "point",
+            "n_runs",
+            "rejections",
+            "power",
+            "low",
+            "high",
+            "seconds",
+            "failures",
+        )
         return {name: getattr(self, name) for name in names}
 
 
@@ -63,12 +75,15 @@ class PowerTable:
     rows: list[PowerRow]
 
     def __repr__(self) -> str:
-        lines = [["test", *self._parameters(), "power", "95 % interval", "rejections"]]
+        failed = any(row.failures for row in self.rows)
+        head = ["test", *self._parameters(), "power", "95 % interval", "rejections"]
+        lines = [head + ["no verdict"] * failed]
         for row in self.rows:
             point = [_short(row.point.get(name, "")) for name in self._parameters()]
             interval = f"[{row.low:.3f}, {row.high:.3f}]"
             counts = f"{row.rejections}/{row.n_runs}"
-            lines.append([row.test, *point, f"{row.power:.3f}", interval, counts])
+            line = [row.test, *point, f"{row.power:.3f}", interval, counts]
+            lines.append(line + [str(row.failures)] * failed)
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -81,7 +96,8 @@ class PowerTable:
     def to_csv(self, path: str | os.PathLike | None = None) -> str:
         """The table as comma-separated text, one column per grid parameter; written if a path."""
         text = io.StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(self._flat()[0]), lineterminator="\n")
+        names = list(self._flat()[0]) if self.rows else []
+        writer = csv.DictWriter(text, fieldnames=names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self._flat())
         if path is not None:
@@ -98,7 +114,7 @@ class PowerTable:
         return [
             {
                 "test": row.test,
-                **{name: row.point.get(name) for name in self._parameters()},
+                **{name: _named(row.point.get(name)) for name in self._parameters()},
                 **{k: v for k, v in row.to_dict().items() if k not in ("test", "point")},
             }
             for row in self.rows
@@ -112,7 +128,7 @@ class PowerTable:
 
     def save(self, path: str | os.PathLike) -> Path:
         """Save as JSON; `load` reads it back."""
-        text = json.dumps({"rows": [row.to_dict() for row in self.rows]}, indent=1)
+        text = json.dumps({"rows": [row.to_dict() for row in self.rows]}, indent=1, default=_named)
         return replace_file(path, lambda file: file.write(text.encode()))
 
     @classmethod
@@ -120,11 +136,32 @@ class PowerTable:
         """Read a saved table."""
         try:
             rows = json.loads(Path(path).read_text(encoding="utf-8"))["rows"]
-            names = [field.name for field in dataclasses.fields(PowerRow)]
-            return cls([PowerRow(**{name: row[name] for name in names}) for row in rows])
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} does not hold a whole power table ({error!r})") from error
+            return cls([_row(i, row) for i, row in enumerate(rows)])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            reason = str(error) if isinstance(error, ValueError) else repr(error)
+            raise ValueError(f"{path} does not hold a whole power table ({reason})") from error
+
+
+def _row(i: int, saved: Any) -> PowerRow:
+    """A row as it was saved; refuse what cannot be one."""
+    required = [field.name for field in dataclasses.fields(PowerRow) if field.name != "failures"]
+    row = PowerRow(**{name: saved[name] for name in required}, failures=saved.get("failures", 0))
+    counts = (row.n_runs, row.rejections, row.failures)
+    if not (isinstance(row.test, str) and isinstance(row.point, dict)):
+        raise ValueError(f"row {i}: test must be a name and point a mapping")
+    if not all(map(is_count, counts)) or not 0 < row.n_runs >= row.rejections + row.failures:
+        raise ValueError(
+            f"row {i}: {row.rejections} rejections and {row.failures} failures of {row.n_runs} runs"
+        )
+    if not is_duration(row.seconds):
+        raise ValueError(f"row {i}: seconds = {row.seconds!r} is no duration")
+    return row
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(_named(value))
+
+
+def _named(value: Any) -> Any:
+    """A value of the grid; a function (an activation, say) by its name."""
+    return getattr(value, "__name__", repr(value)) if callable(value) else value

@@ -7,10 +7,10 @@ of replicas on each device: it does not grow with `n_runs`.
 """
 
 import dataclasses
-import functools
 import os
 import time
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,11 +20,12 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, PartitionSpec
 
 from ntkmmd_jax.checkpoint import Checkpoint
-from ntkmmd_jax.grid import Cell, Sampler, cells_of
+from ntkmmd_jax.fingerprint import configuration
+from ntkmmd_jax.grid import Cell, cells_of
 from ntkmmd_jax.keys import as_key
-from ntkmmd_jax.networks import Network
 from ntkmmd_jax.power_table import PowerRow, PowerTable
 from ntkmmd_jax.progress import replica_bar
+from ntkmmd_jax.sampler import Fixed, Sampler, check_draws, draw
 from ntkmmd_jax.twosample import TwoSampleTest, make_test
 
 _CACHE = 6e6  # bytes of replicas that a CPU core works on at once
@@ -51,36 +52,42 @@ def power_sweep(
         tests: Names to tests (or method names); or a sequence of method names.
         sampler: `sampler(key, n_x, n_y, **point) -> (x, y)`, pure JAX. Pass one and the same object
             to every call: a new lambda or partial is a new program, compiled anew.
-        grid: Parameter names to values; all combinations are run. A name goes to the sampler if
-            it takes it; `n`, `n_x`, `n_y` are sizes; else it is an option of the tests that have
+        grid: Parameter names to values; all combinations are run. `n`, `n_x`, `n_y` are sizes; else
+            a name goes to the sampler if it takes it; else it is an option of the tests that have
             it, or of their `mlp` (widths, activation, …). Floats are traced and never recompile.
         n: Sample size, or a pair for x and y.
         n_runs: Replicas per cell.
         batch_size: Replicas that a device runs at once; by default what fits its cache or memory.
         devices: How many local devices, or which; all by default.
         checkpoint: A path. Finished batches are recorded there, and an interrupted sweep resumes.
+            What sampler and tests compute is part of the record: that of another sweep is refused.
         progress: Whether to show a progress bar on a terminal.
+
+    Returns:
+        A `PowerTable`. A replica whose p-value is NaN (a training that diverged, say) has no
+        verdict: it is no rejection, is counted as a failure of its row, and there is a warning.
     """
     key = as_key(key)
     tests = _as_tests(tests)
     cells = cells_of(tests, sampler, grid, n)
-    if not (isinstance(n_runs, int) and n_runs >= 1):
-        raise ValueError(f"n_runs must be a whole number of at least 1; got {n_runs!r}")
-    if batch_size is not None and not (isinstance(batch_size, int) and batch_size >= 1):
-        raise ValueError(f"batch_size must be a whole number of at least 1; got {batch_size!r}")
+    _check_whole("n_runs", n_runs)
+    if batch_size is not None:
+        _check_whole("batch_size", batch_size)
     mesh = Mesh(np.asarray(_devices(devices)), ("replicas",))
     _check_threads(mesh, tests)
+    samples = [check_draws(key, sampler, c.sizes, c.fixed, c.traced) for c in cells]
     record = None
     if checkpoint is not None and jax.process_index() == 0:
-        record = Checkpoint(checkpoint, _configuration(key, tests, sampler, cells, n_runs))
-    done = _finished(record, len(cells), len(tests))
+        described = configuration(key, tests, sampler, cells, samples, n_runs)
+        record = Checkpoint(checkpoint, described)
+    all_finished, all_counts, all_seconds = _recorded(record, len(cells), len(tests), n_runs)
     rows = []
     with replica_bar(len(cells), n_runs, show=progress and jax.process_index() == 0) as bar:
         for c, cell in enumerate(cells):
-            *counts, finished = done[c].tolist()
-            seconds = _seconds(record, c)
+            finished, seconds = int(all_finished[c]), float(all_seconds[c])
+            counts = np.asarray(all_counts[c])
             bar.start(cell.point, finished)
-            size = batch_size or _batch_size(cell, sampler, mesh)
+            size = batch_size or _batch_size(cell, samples[c], mesh)
             rounds = _rounds(n_runs, size * mesh.size)
             while finished < n_runs:
                 start = time.perf_counter()
@@ -88,14 +95,19 @@ def power_sweep(
                 new = _count(cell, sampler, mesh, key, c, finished, last, rounds, size)
                 spent = time.perf_counter() - start
                 if record is not None:
-                    entry = {"cell": c, "from": finished, "to": last, "rejections": new}
-                    record.add({**entry, "seconds": spent})
-                counts = [a + b for a, b in zip(counts, new, strict=True)]
+                    entry = {"cell": c, "from": finished, "to": last, "seconds": spent}
+                    entry |= dict(zip(("rejections", "failures"), new.tolist(), strict=True))
+                    record.add(entry)
+                counts = counts + new
                 seconds += spent
                 bar.advance(last - finished)
                 finished = last
-            names = zip(cell.tests, counts, strict=True)
-            rows += [PowerRow(name, cell.point, n_runs, r, seconds) for name, r in names]
+            rows += [
+                PowerRow(name, cell.point, n_runs, rejections, seconds, failures)
+                for name, rejections, failures in zip(cell.tests, *counts.tolist(), strict=True)
+            ]
+    if jax.process_index() == 0:
+        _warn_of_failures(rows)
     return PowerTable(rows)
 
 
@@ -115,14 +127,14 @@ def _count(
     last: int,
     rounds: int,
     size: int,
-) -> list[int]:
-    """Rejections of each test among replicas `first` to `last` of a cell."""
+) -> np.ndarray:
+    """Rejections and failures (2, tests) among replicas `first` to `last` of a cell."""
     counts = _rejections(
         list(cell.tests.values()),
         cell.traced,
         jax.random.fold_in(key, c),
-        jnp.asarray(first),
-        jnp.asarray(last),
+        jnp.asarray(first, jnp.int32),
+        jnp.asarray(last, jnp.int32),
         sampler=sampler,
         fixed=cell.fixed,
         sizes=cell.sizes,
@@ -134,7 +146,7 @@ def _count(
     total = sum(np.asarray(shard.data)[0] for shard in counts.addressable_shards)
     if jax.process_count() > 1:
         total = multihost_utils.process_allgather(total).sum(axis=0)
-    return [int(count) for count in total]
+    return total
 
 
 @jax.jit(static_argnames=("sampler", "fixed", "sizes", "mesh", "rounds", "size"))
@@ -146,30 +158,37 @@ def _rejections(
     last: jax.Array,
     *,
     sampler: Sampler,
-    fixed: tuple[tuple[str, Any], ...],
+    fixed: Fixed,
     sizes: tuple[int, int],
     mesh: Mesh,
     rounds: int,
     size: int,
 ) -> jax.Array:
-    """One program: replicas sharded over the devices, `size` at a time; counts (devices, tests)."""
+    """One program: replicas sharded over the devices, `size` at a time.
+
+    Returns:
+        Counts of p ≤ level, and of p-values that are NaN, shape (devices, 2, tests).
+    """
 
     def replica(tests, traced, cell_key, r):
         k_data, k_test = jax.random.split(jax.random.fold_in(cell_key, r))
-        x, y = sampler(k_data, *sizes, **traced, **dict(fixed))
-        return jnp.stack([test(k_test, x, y).reject for test in tests])
+        x, y = draw(sampler, sizes, fixed, k_data, traced)
+        results = [test(k_test, x, y) for test in tests]
+        rejected = jnp.stack([result.reject for result in results])
+        return jnp.stack([rejected, jnp.stack([jnp.isnan(result.pvalue) for result in results])])
 
     def on_device(tests, traced, cell_key, last, replicas):
         def batch(total, rs):
-            rejected = jax.vmap(lambda r: replica(tests, traced, cell_key, r))(rs)
-            return total + jnp.sum(rejected & (rs < last)[:, None], axis=0), None
+            found = jax.vmap(lambda r: replica(tests, traced, cell_key, r))(rs)
+            asked_for = (rs < last)[:, None, None]
+            return total + jnp.sum(found & asked_for, axis=0, dtype=jnp.int32), None
 
-        start = jnp.zeros(len(tests), jnp.int32)
+        start = jnp.zeros((2, len(tests)), jnp.int32)
         return jax.lax.scan(batch, start, replicas.reshape(rounds, size))[0][None]
 
     whole, split = PartitionSpec(), PartitionSpec("replicas")
     specs = (whole, whole, whole, whole, split)
-    replicas = first + jnp.arange(rounds * size * mesh.size)
+    replicas = first + jnp.arange(rounds * size * mesh.size, dtype=jnp.int32)
     sharded = jax.shard_map(on_device, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)
     return sharded(tests, traced, cell_key, last, replicas)
 
@@ -177,6 +196,8 @@ def _rejections(
 def _as_tests(tests: Mapping | Sequence[str]) -> dict[str, TwoSampleTest]:
     if isinstance(tests, str):
         tests = [tests]
+    if not isinstance(tests, Iterable):
+        raise TypeError(f"tests must map names to tests, or be a list of methods; got {tests!r}")
     named = tests if isinstance(tests, Mapping) else {name: name for name in tests}
     if not named:
         raise ValueError("no tests given: name at least one, as {'net': NetMMD()} or ['net']")
@@ -193,11 +214,20 @@ def _devices(devices: Any) -> list[jax.Device]:
     available = jax.devices() if jax.process_count() > 1 else jax.local_devices()
     if devices is None:
         return available
-    if isinstance(devices, int):
+    if isinstance(devices, int) and not isinstance(devices, bool):
         if not 1 <= devices <= len(available):
             raise ValueError(f"devices = {devices}, but there are {len(available)}: {available}")
         return available[:devices]
-    return list(devices)
+    chosen = list(devices) if isinstance(devices, Sequence | np.ndarray) else []
+    if not chosen or not all(isinstance(device, jax.Device) for device in chosen):
+        raise ValueError(f"devices must be how many, or a list of JAX's; got {devices!r}")
+    return chosen
+
+
+def _check_whole(name: str, value: Any) -> None:
+    """Refuse what is no number of replicas; they are counted in 32 bits."""
+    if not (isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**30):
+        raise ValueError(f"{name} must be a whole number of at least 1, below 2^30; got {value!r}")
 
 
 def _check_threads(mesh: Mesh, tests: dict[str, TwoSampleTest]) -> None:
@@ -217,73 +247,44 @@ def _check_threads(mesh: Mesh, tests: dict[str, TwoSampleTest]) -> None:
         )
 
 
-def _batch_size(cell: Cell, sampler: Sampler, mesh: Mesh) -> int:
+def _batch_size(cell: Cell, samples: tuple, mesh: Mesh) -> int:
     """Replicas at once on a device: as many as its cache holds, or a share of its memory."""
     key = jax.eval_shape(jax.random.key, 0)
-    draw = functools.partial(sampler, n_x=cell.sizes[0], n_y=cell.sizes[1])
-    data = jax.eval_shape(lambda k: draw(k, **cell.traced, **dict(cell.fixed)), key)
     networks = {test.network for test in cell.tests.values() if hasattr(test, "network")}
-    params = [jax.eval_shape(net.init, key, data[0]) for net in networks]
+    params = [jax.eval_shape(net.init, key, samples[0]) for net in networks]
     per_replica = 4 * sum(
-        leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves((data, params))
+        leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves((samples, params))
     )
     budget = _CACHE if mesh.devices.flat[0].platform == "cpu" else 1e9
     return int(np.clip(budget // per_replica, 1, 256))
 
 
-def _configuration(
-    key: jax.Array,
-    tests: dict[str, TwoSampleTest],
-    sampler: Sampler,
-    cells: list[Cell],
-    n_runs: int,
-) -> dict[str, Any]:
-    """What a sweep is: everything that its counts depend on, in plain values."""
-    return {
-        "key": np.asarray(jax.random.key_data(key)).tolist(),
-        "sampler": _name(sampler),
-        "n_runs": n_runs,
-        "cells": [{"point": cell.point, "sizes": list(cell.sizes)} for cell in cells],
-        "tests": {name: _described(test) for name, test in tests.items()},
-    }
-
-
-def _described(test: TwoSampleTest) -> dict[str, Any]:
-    fields = {field.name: getattr(test, field.name) for field in dataclasses.fields(test)}
-    return {"class": type(test).__name__, **{name: _plain(v) for name, v in fields.items()}}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Network):
-        return value.recipe or [_name(value.init), _name(value.apply)]
-    if isinstance(value, jax.Array | np.generic | np.ndarray):
-        return np.asarray(value).tolist()
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return _name(value) if callable(value) else value
-
-
-def _name(function: Any) -> str:
-    if isinstance(function, functools.partial):
-        return f"{_name(function.func)}{function.args}{sorted(function.keywords.items())}"
-    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', function)}"
-
-
-def _finished(record: Checkpoint | None, n_cells: int, n_tests: int) -> np.ndarray:
-    """Rejections of each test, then finished replicas, of every cell; known to every process."""
-    done = np.zeros((n_cells, n_tests + 1), np.int32)
-    for entry in record.records if record else []:
-        cell = done[entry["cell"]]
-        if entry["from"] != cell[-1]:
-            raise ValueError(f"{record.path}: the batches of cell {entry['cell']} do not connect")
-        cell[:-1] += entry["rejections"]
-        cell[-1] = entry["to"]
+def _recorded(
+    record: Checkpoint | None, n_cells: int, n_tests: int, n_runs: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Finished replicas, counts and seconds of every cell; known to every process."""
+    totals = (
+        np.zeros(n_cells, np.int32),
+        np.zeros((n_cells, 2, n_tests), np.int32),
+        np.zeros(n_cells),
+    )
+    if record is not None:
+        totals = record.totals(n_cells, n_tests, n_runs)
     if jax.process_count() > 1:
-        done = np.asarray(multihost_utils.broadcast_one_to_all(done))
-    return done
+        totals = jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(totals))
+    return totals
 
 
-def _seconds(record: Checkpoint | None, c: int) -> float:
-    """Time already spent on a cell, as recorded."""
-    entries = record.records if record else []
-    return sum(entry["seconds"] for entry in entries if entry["cell"] == c)
+def _warn_of_failures(rows: list[PowerRow]) -> None:
+    """Say once how many replicas of which tests had no verdict."""
+    failures: dict[str, int] = {}
+    for row in rows:
+        failures[row.test] = failures.get(row.test, 0) + row.failures
+    if failed := ", ".join(f"{count} of {name!r}" for name, count in failures.items() if count):
+        n_runs = sum(row.n_runs for row in rows if row.test == rows[0].test)
+        warnings.warn(
+            f"replicas without a verdict (their p-value is NaN) among {n_runs} of each test: "
+            f"{failed}. They count as not rejected; `failures` of a row says where",
+            RuntimeWarning,
+            stacklevel=3,
+        )
