@@ -9,7 +9,8 @@ from scipy import stats
 from ntkmmd_jax import datasets
 from ntkmmd_jax.twosample import TwoSampleResult, two_sample_test
 from ntkmmd_jax.twosample.contract import _run
-from ntkmmd_jax.twosample.hotelling import Hotelling, f_law
+from ntkmmd_jax.twosample.f_law import f_law
+from ntkmmd_jax.twosample.hotelling import Hotelling
 from tests.conftest import LONG, binomial_band
 
 RNG = np.random.default_rng(0)  # seeded anew for each test
@@ -65,7 +66,7 @@ def test_f_law(d, n):
     """Single precision throughout: p to 3e-5 of itself and thresholds to 1e-5, for all n and d."""
     levels = np.array([0.9, 0.5, 0.1, 0.05, 0.01, 1e-4])
     t2 = stats.f.isf(levels, d, n - d - 1) * (n - 2) * d / (n - d - 1)
-    law = jax.jit(jax.vmap(lambda t2, level: f_law(t2, level, d, n)))
+    law = jax.jit(jax.vmap(lambda t2, level: f_law(t2, level, d, n, features=d)))
     pvalues, thresholds = law(t2.astype(np.float32), levels.astype(np.float32))
     np.testing.assert_allclose(pvalues, levels, rtol=3e-5)
     np.testing.assert_allclose(thresholds, t2, rtol=1e-5 if n > d + 2 else 1e-4)  # heaviest tails
