@@ -1,10 +1,10 @@
 """Hotelling's T²: the multivariate t-test of equal means.
 
-    T² = (n_X n_Y / n) δᵀ S⁻¹ δ,   δ = x̄ − ȳ,   S the pooled covariance over n − 2,   n = n_X + n_Y.
+    T² = (n_X n_Y / n) δᵀ S⁺ δ,   δ = x̄ − ȳ,   S the pooled covariance over n − 2,   n = n_X + n_Y.
 
-For Gaussian samples of d features, F = (n−d−1) / ((n−2) d) · T² has the law F(d, n−d−1) under H0,
-exactly. It needs n − 2 ≥ d. `shrinkage` lifts that: S is mixed with a multiple of the identity,
-and the null law comes from permuted labels.
+For Gaussian samples, F = (n−r−1) / ((n−2) r) · T² has the law F(r, n−r−1) under H0, exactly, r
+the rank of S. It needs n − 2 ≥ d features. `shrinkage` lifts that: S is mixed with a multiple of
+the identity, and the null law comes from permuted labels.
 """
 
 from typing import Any
@@ -51,14 +51,24 @@ class LinearWitness:
 
 @record
 class Hotelling(TwoSampleTest):
-    """Hotelling's T², with the exact F law; features beyond one axis are flattened.
+    """Hotelling's T², with the F law; features beyond one axis are flattened.
 
-    A singular covariance (a constant, duplicate or dependent feature) is a `ValueError`; in a
-    traced call, where data cannot be looked at, the p-value is NaN and `reject` False.
+    A feature that is constant or, within the samples, a linear function of those before it is
+    dropped (see `t_squared`): the law is that of the r that are kept, and the witness is 0 in the
+    others. Where such a feature differs between the samples although it has no spread within
+    them, or breaks its relation, T² is infinite: a `ValueError`; in a traced call, where data
+    cannot be looked at, the p-value is NaN and `reject` False.
+
+    The F law is exact for Gaussian data only. Measured at level .05 (20,000 replicas, 3 features):
+
+        n_X + n_Y   Student t, 3 and 2 degrees   Cauchy   uniform on {0, 1, 2}   Bernoulli(.1)
+        14 + 11             .043  .032            .017            .053               .023
+        50 + 30             .045  .038            .020            .050               .044
+        20 + 100            .053  .060            .068            .052               .047
 
     With `shrinkage` λ the covariance is (1 − λ) C + λ (tr C / d) I, C that of the pooled sample
     about its one mean. C knows no labels, so T² is a quadratic form in the mean difference, all
-    permutations are one matrix product, and the test is exact for any law and any n and d.
+    permutations are one matrix product, and the level holds for any law and any n and d.
     """
 
     uses_lapack = True
@@ -133,7 +143,8 @@ def shrunk_null(
     # Arranged first: rounding then depends on the arrangement, which is uniform under H0, and not
     # on who is x and who is y.
     placed = signed_measure(x, y).points[relabelling.order]
-    z = placed - placed.mean(0)
+    z = placed - placed[0]  # a constant is 0, whatever rounding does to its mean
+    z = z - z.mean(0)
     n, d = z.shape
     largest = jnp.max(jnp.abs(z))  # squares of what is not divided by it may vanish
     largest = jnp.where(largest == 0, 1, largest)  # all points are equal: every T² is 0, and p is 1
