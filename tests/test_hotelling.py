@@ -1,5 +1,7 @@
 """Hotelling's T² against the direct formula and scipy's F; its shrunk form; level and power."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,9 +9,12 @@ import pytest
 from scipy import stats
 
 from ntkmmd_jax import datasets
+from ntkmmd_jax.calibration import relabel
 from ntkmmd_jax.twosample import TwoSampleResult, two_sample_test
 from ntkmmd_jax.twosample.contract import _run
-from ntkmmd_jax.twosample.hotelling import Hotelling, f_law
+from ntkmmd_jax.twosample.f_law import f_law
+from ntkmmd_jax.twosample.hotelling import Hotelling, shrunk_null
+from ntkmmd_jax.twosample.t_squared import t_squared
 from tests.conftest import LONG, binomial_band
 
 RNG = np.random.default_rng(0)  # seeded anew for each test
@@ -65,7 +70,7 @@ def test_f_law(d, n):
     """Single precision throughout: p to 3e-5 of itself and thresholds to 1e-5, for all n and d."""
     levels = np.array([0.9, 0.5, 0.1, 0.05, 0.01, 1e-4])
     t2 = stats.f.isf(levels, d, n - d - 1) * (n - 2) * d / (n - d - 1)
-    law = jax.jit(jax.vmap(lambda t2, level: f_law(t2, level, d, n)))
+    law = jax.jit(jax.vmap(lambda t2, level: f_law(t2, level, d, n, features=d)))
     pvalues, thresholds = law(t2.astype(np.float32), levels.astype(np.float32))
     np.testing.assert_allclose(pvalues, levels, rtol=3e-5)
     np.testing.assert_allclose(thresholds, t2, rtol=1e-5 if n > d + 2 else 1e-4)  # heaviest tails
@@ -73,6 +78,18 @@ def test_f_law(d, n):
     ends = np.asarray(law(ends, jnp.full(3, 0.05))[0])
     np.testing.assert_allclose(ends, [1, 0, np.nan], atol=1e-6)
     assert ends[1] > 0
+
+
+def test_f_law_of_a_traced_rank():
+    """One program for all ranks, to the digits of the law of each; rank 0 has T² = 0 and p = 1."""
+    n, d = 60, 58
+    ranks = np.arange(1, d + 1)
+    t2 = stats.f.isf(0.05, ranks, n - ranks - 1) * (n - 2) * ranks / (n - ranks - 1)
+    law = jax.jit(jax.vmap(lambda t2, rank: f_law(t2, 0.05, rank, n, features=d)))
+    pvalues, thresholds = law(t2.astype(np.float32), ranks)
+    np.testing.assert_allclose(pvalues, 0.05, rtol=3e-5)
+    np.testing.assert_allclose(thresholds, t2, rtol=1e-5)
+    assert law(jnp.zeros(1), jnp.zeros(1, int))[0] == 1
 
 
 @pytest.mark.parametrize("d", [4, 80])
@@ -163,17 +180,100 @@ def traced(x, y):
     return Hotelling()(0, x, y)
 
 
-@pytest.mark.parametrize("fault", ["constant", "duplicate", "dependent"])
-def test_singular_covariance(fault):
+FAULTS = {
+    "constant": lambda z: np.full_like(z[..., 0], 0.1),
+    "duplicate": lambda z: z[..., 1],
+    "dependent": lambda z: z.sum(-1),
+}
+
+
+def with_fault(fault, sample, place):
+    return np.insert(sample, place, FAULTS[fault](sample), axis=-1)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_feature_that_depends_on_others_adds_nothing(fault):
+    """T², p and g are those of the regular features, wherever the dependent one stands."""
+    x, y = samples((31, 3), (19, 3))
+    t2, pvalue = direct(x, y)
+    regular = Hotelling()(0, x, y).witness
+    for place in (3, 0):
+        faulty = with_fault(fault, x, place), with_fault(fault, y, place)
+        for result in (Hotelling()(0, *faulty), traced(*faulty)):
+            # The sum has lost digits of the smallest feature, which it may stand for.
+            rtol = 1e-3 if (fault, place) == ("dependent", 0) else 1e-5
+            np.testing.assert_allclose(result.statistic, t2, rtol=rtol)
+            np.testing.assert_allclose(result.pvalue, pvalue, rtol=10 * rtol)
+            np.testing.assert_allclose(
+                result.witness(faulty[0]), regular(x), atol=10 * rtol * np.abs(regular(x)).max()
+            )
+            assert np.count_nonzero(result.witness.direction) == 3
+        assert np.isfinite(SHRUNK(0, *faulty).pvalue)
+
+
+def test_many_dependent_features():
+    """Half of the features are mixtures of the others, in any order, far from the origin."""
+    mix, order = RNG.normal(size=(20, 20)), RNG.permutation(40)
+    x, y = RNG.normal(size=(60, 20)), RNG.normal(size=(40, 20)) + 0.3
+    both = [np.concatenate([z, z @ mix], axis=1).astype(np.float32)[:, order] + 8 for z in (x, y)]
+    statistic, _, rank = jax.jit(t_squared)(*both)
+    assert rank == 20
+    np.testing.assert_allclose(statistic, direct(x, y)[0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("apart", ["constant", "relation"])
+def test_separated_where_there_is_no_spread(apart):
+    """T² is infinite: an error that says why, and under a trace NaN, no verdict."""
     x, y = samples()
-    for sample in (x, y):
-        others = {"constant": 0.1, "duplicate": sample[:, 1], "dependent": sample[:, :3].sum(1)}
-        sample[:, 3] = others[fault]
-    with pytest.raises(ValueError, match=r"covariance is singular.*shrinkage"):
+    x[:, 3], y[:, 3] = (0, 1) if apart == "constant" else (x[:, 0], y[:, 0] + 0.01)
+    with pytest.raises(ValueError, match=r"T² is infinite.*no spread within.*shrinkage"):
         Hotelling()(0, x, y)
     result = traced(x, y)
     assert np.isnan(result.pvalue) and not result.reject
     assert np.isfinite(SHRUNK(0, x, y).pvalue)
+
+
+def test_all_points_equal():
+    for test in (Hotelling(), SHRUNK):
+        result = test(0, np.full(X, 0.1), np.full(Y, 0.1))
+        assert result.pvalue == 1 and not result.reject
+        np.testing.assert_array_equal(result.witness.direction, 0)
+
+
+@pytest.mark.parametrize("fault", ["constant", "dependent", "none"])
+@pytest.mark.parametrize(("scale", "offset"), [(1e-7, 0), (1e6, 0), (1, 1e4)])
+def test_level_of_the_rank_at_every_scale(fault, scale, offset):
+    """The exact law of the rank, for Gaussian data; an offset in float32 makes none dependent."""
+    n_runs, level = 2000, 0.05
+    z = (scale * RNG.normal(size=(n_runs, 25, 3)) + offset).astype(np.float32)
+    z = z if fault == "none" else with_fault(fault, z, 3)
+    p = pvalues(Hotelling(), jax.random.split(jax.random.key(0), n_runs), z[:, :14], z[:, 14:])
+    assert abs(np.mean(p <= np.float32(level)) - level) < binomial_band(level, n_runs)  # no NaN
+    assert stats.kstest(p, "uniform").pvalue > 1e-4
+    if fault == "none":
+        assert np.all(jax.jit(jax.vmap(t_squared))(z[:, :14], z[:, 14:])[2] == 3)
+
+
+@pytest.mark.parametrize("d", [3, 40])
+def test_shrunk_values_are_one_function_of_the_arrangement(d):
+    """Whoever is x, the same points in the same places give the same B + 1 values, to the bit."""
+    points = (1 + 1e-6 * RNG.normal(size=(25, d))).astype(np.float32)
+    drawn = relabel(jax.random.key(0), 14, 11, 39)
+    moved = RNG.permutation(25)
+    other = dataclasses.replace(drawn, order=jnp.argsort(moved)[drawn.order])
+    null = jax.jit(lambda at, z: shrunk_null(at, z[:14], z[14:], 0.1)[0].values)
+    np.testing.assert_array_equal(null(drawn, points), null(other, points[moved]))
+
+
+def test_tiny_and_huge_data():
+    """Squares of 1e-25 and 1e25 are beyond single precision; T² does not change with the unit."""
+    x, y = RNG.normal(size=X), RNG.normal(size=Y) + 0.5
+    for test in (Hotelling(), SHRUNK):
+        expected = test(0, x, y)
+        for unit in (1e-25, 1e25):
+            result = test(0, unit * x, unit * y)
+            np.testing.assert_allclose(result.statistic, expected.statistic, rtol=1e-4)
+            assert abs(result.pvalue - expected.pvalue) < 0.03
 
 
 def test_errors_say_what_is_wrong():

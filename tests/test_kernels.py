@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import expit
 
-from ntkmmd_jax import kernels
-from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
+from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, ntk, two_layer_ntk
 from ntkmmd_jax.measure import signed_measure
 from ntkmmd_jax.networks import convnet, mlp
 from ntkmmd_jax.training import SGD, trained_witness
@@ -35,9 +35,64 @@ def test_closed_form_is_the_empirical_kernel(shifted, activation, train_readout,
         64, activation=activation, train_readout=train_readout, initialization=initialization
     )
     params = network.init(KEY, x)
-    assert (
-        relative(two_layer_ntk(network, params, x, y), empirical_ntk(network, params, x, y)) < 1e-5
-    )
+    structured = empirical_ntk(network, params, x, y, implementation="structured")
+    assert relative(two_layer_ntk(network, params, x, y), structured) < 1e-5
+    if activation == "relu" and train_readout:
+        assert relative(empirical_ntk(network, params, x, y), structured) < 1e-5
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1e-3, 1e3, 1e6])
+def test_closed_form_at_every_scale(scale):
+    """To float32 rounding of double precision, and so of structured derivatives."""
+    x = scale * jax.random.normal(KEY, (12, 5))
+    network = mlp(64, train_readout=True)
+    params = network.init(KEY, x)
+    kernel = empirical_ntk(network, params, x)
+    layer, a, z = *params["params"].values(), np.float64(x)
+    u = z @ np.float64(layer["kernel"]) + np.float64(layer["bias"])
+    slope, value = np.float64(a["kernel"]) * expit(u), np.logaddexp(u, 0)
+    expected = (1 + z @ z.T) * (slope @ slope.T) + value @ value.T
+    assert relative(kernel, expected) < 2e-6
+    assert relative(kernel, empirical_ntk(network, params, x, implementation=3)) < 2e-6
+    np.testing.assert_array_equal(kernel, kernel.T)
+
+
+def test_what_the_closed_form_is_taken_for(shifted, monkeypatch):
+    """An mlp with one hidden layer whose activation is known to act on each unit alone."""
+    x = shifted[0][:3]
+    taken = []
+    monkeypatch.setattr(ntk, "_empirical_ntk", lambda *args: taken.append(args[4]))
+    mixing = mlp(8, activation=lambda u: u - u.mean(-1, keepdims=True))
+    softmax = mlp(8, activation="softmax")
+    for network in (mlp(8), mlp(8, train_readout=True), mixing, softmax, mlp((8, 8))):
+        empirical_ntk(network, network.init(KEY, x), x)
+    assert taken == [ntk.CLOSED_FORM] * 2 + [ntk.STRUCTURED] * 3
+
+
+@pytest.mark.parametrize("kind", ["closed-form", "structured", "jacobian"])
+def test_a_second_call_neither_traces_nor_compiles(kind, caplog):
+    x = jax.random.normal(KEY, (6, 4))
+    traces = []
+
+    def apply(w, x):
+        traces.append(kind)
+        gate, value = jnp.split(x @ w, 2, axis=1) if kind == "jacobian" else (x @ w, x @ w)
+        return jnp.sum(jax.nn.sigmoid(gate) * value, axis=1)
+
+    network, params = (lambda key, x: None, apply), jnp.ones((4, 8))
+    if kind == "closed-form":
+        network = mlp(7)
+        params = network.init(KEY, x)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with jax.log_compiles():
+            empirical_ntk(network, params, x)
+            seen = len(traces)
+            assert caplog.records
+            caplog.clear()
+            empirical_ntk(network, params, x)
+    assert len(traces) == seen and not caplog.records
+    assert len(warned) == (2 if kind == "jacobian" else 0)  # the slow one says so each time
 
 
 @pytest.mark.parametrize(
@@ -50,7 +105,8 @@ def test_implementations_and_blocks_agree(shifted, network, batch_sizes):
     params = network.init(KEY, x)
     kernel = empirical_ntk(network, params, x, y)
     assert kernel.shape == (130, 90)
-    for implementation in ("jacobian", "vector-products", "structured", 1, 2, 3):
+    names = ["jacobian", "vector-products", "structured", 1, 2, 3]
+    for implementation in names + ["closed-form", 4] * (network == mlp(64)):
         other = empirical_ntk(network, params, x, y, implementation=implementation)
         assert relative(other, kernel) < 1e-5
     for batch_size in batch_sizes:
@@ -171,14 +227,17 @@ def test_bad_calls_are_refused():
         empirical_ntk(network, params, x, batch_size=0)
     with pytest.raises(ValueError, match="one hidden layer"):
         two_layer_ntk(mlp((8, 8)), params, x)
+    with pytest.raises(ValueError, match="one hidden layer"):
+        empirical_ntk(mlp((8, 8)), params, x, implementation="closed-form")
 
 
-def test_large_kernels_stay_in_blocks():
+@pytest.mark.parametrize("implementation", [ntk.STRUCTURED, ntk.CLOSED_FORM])
+def test_large_kernels_stay_in_blocks(implementation):
     """The compiled program for n = 10,000 needs a few blocks beside the result, no Jacobian."""
     network = mlp(512)
     x = jax.ShapeDtypeStruct((10_000, 100), jnp.float32)
     params = jax.eval_shape(network.init, KEY, x)
-    run = kernels._empirical_ntk.lower(params, x, x, network, kernels.STRUCTURED, None)
+    run = ntk._empirical_ntk.lower(params, x, x, network, implementation, None)
     temporary = run.compile().memory_analysis().temp_size_in_bytes
     result, jacobian = 4 * 10_000**2, 4 * 10_000 * 51_712
     assert temporary < 1.2 * result < jacobian

@@ -1,13 +1,12 @@
 """Hotelling's T²: the multivariate t-test of equal means.
 
-    T² = (n_X n_Y / n) δᵀ S⁻¹ δ,   δ = x̄ − ȳ,   S the pooled covariance over n − 2,   n = n_X + n_Y.
+    T² = (n_X n_Y / n) δᵀ S⁺ δ,   δ = x̄ − ȳ,   S the pooled covariance over n − 2,   n = n_X + n_Y.
 
-For Gaussian samples of d features, F = (n−d−1) / ((n−2) d) · T² has the law F(d, n−d−1) under H0,
-exactly. It needs n − 2 ≥ d. `shrinkage` lifts that: S is mixed with a multiple of the identity,
-and the null law comes from permuted labels.
+For Gaussian samples, F = (n−r−1) / ((n−2) r) · T² has the law F(r, n−r−1) under H0, exactly, r
+the rank of S. It needs n − 2 ≥ d features. `shrinkage` lifts that: S is mixed with a multiple of
+the identity, and the null law comes from permuted labels.
 """
 
-import math
 from typing import Any
 
 import jax
@@ -20,12 +19,10 @@ from ntkmmd_jax.measure import as_samples, check_finite, points_like, signed_mea
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.statistics import mmd2
 from ntkmmd_jax.twosample.contract import TwoSampleTest, analytic_result, permutation_result
+from ntkmmd_jax.twosample.f_law import f_law
 from ntkmmd_jax.twosample.result import TwoSampleResult
+from ntkmmd_jax.twosample.t_squared import t_squared
 from ntkmmd_jax.witness import savable
-
-_NODES = 64  # of the quadrature of the F tail
-_DROP = 25.0  # beyond e^−25 of where it starts, the tail's integrand is left out
-_LIMIT = 80.0  # of s: eˢ is finite in single precision
 
 
 @savable
@@ -54,14 +51,24 @@ class LinearWitness:
 
 @record
 class Hotelling(TwoSampleTest):
-    """Hotelling's T², with the exact F law; features beyond one axis are flattened.
+    """Hotelling's T², with the F law; features beyond one axis are flattened.
 
-    A singular covariance (a constant, duplicate or dependent feature) is a `ValueError`; in a
-    traced call, where data cannot be looked at, the p-value is NaN and `reject` False.
+    A feature that is constant or, within the samples, a linear function of those before it is
+    dropped (see `t_squared`): the law is that of the r that are kept, and the witness is 0 in the
+    others. Where such a feature differs between the samples although it has no spread within
+    them, or breaks its relation, T² is infinite: a `ValueError`; in a traced call, where data
+    cannot be looked at, the p-value is NaN and `reject` False.
+
+    The F law is exact for Gaussian data only. Measured at level .05 (20,000 replicas, 3 features):
+
+        n_X + n_Y   Student t, 3 and 2 degrees   Cauchy   uniform on {0, 1, 2}   Bernoulli(.1)
+        14 + 11             .043  .032            .017            .053               .023
+        50 + 30             .045  .038            .020            .050               .044
+        20 + 100            .053  .060            .068            .052               .047
 
     With `shrinkage` λ the covariance is (1 − λ) C + λ (tr C / d) I, C that of the pooled sample
     about its one mean. C knows no labels, so T² is a quadratic form in the mean difference, all
-    permutations are one matrix product, and the test is exact for any law and any n and d.
+    permutations are one matrix product, and the level holds for any law and any n and d.
     """
 
     uses_lapack = True
@@ -90,9 +97,15 @@ class Hotelling(TwoSampleTest):
         if not traced and np.isnan(result.pvalue):
             check_finite(x, "x")
             check_finite(y, "y")
+            if self.shrinkage is not None:
+                raise ValueError(
+                    f"a shrinkage of {self.shrinkage} leaves the covariance singular in this "
+                    "precision; use more (for instance 0.1)"
+                )
             raise ValueError(
-                "the pooled covariance is singular: a feature is constant within the samples, or "
-                "depends on others; drop it, or use shrinkage (more, if you do; for instance 0.1)"
+                "T² is infinite: a feature, or a combination of features, has no spread within the "
+                "samples but differs between them, which separates them perfectly; look at it by "
+                "itself and drop it, or use shrinkage (for instance 0.1)"
             )
         return result
 
@@ -113,99 +126,10 @@ class Hotelling(TwoSampleTest):
                 f"too few samples for the covariance of {d} features: n_x + n_y − 2 = {n - 2}; "
                 "use fewer features, more samples, or shrinkage (for instance 0.1)"
             )
-        statistic, direction = t_squared(x, y)
+        statistic, direction, rank = t_squared(x, y)
         witness = LinearWitness(direction.reshape(features), centre.reshape(features))
-        pvalue, threshold = f_law(statistic, self.level, d, n)
+        pvalue, threshold = f_law(statistic, self.level, rank, n, features=d)
         return analytic_result(statistic, pvalue, threshold, self.level, witness=witness, **rest)
-
-
-def t_squared(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """T² and the direction S⁻¹ (x̄ − ȳ) of samples (n_X, d), (n_Y, d); NaN if S is singular."""
-    n_x, n_y, d = len(x), len(y), x.shape[1]
-    n = n_x + n_y
-    pooled = jnp.concatenate([x, y])
-    size, centre = jnp.max(jnp.abs(pooled), axis=0), pooled.mean(0)
-    x, y = x - centre, y - centre  # far from the origin, means lose digits
-    residuals = jnp.concatenate([x - x.mean(0), y - y.mean(0)])
-    # In units of its own spread every feature counts alike.
-    spread = jnp.sqrt(jnp.sum(residuals**2, axis=0) / (n - 2))
-    root = triangular_root(residuals / (spread * math.sqrt(n - 2)))
-    # A pivot is what the features before leave unexplained of one; rounding alone leaves this:
-    noise = 8 * jnp.finfo(x.dtype).eps * (size / spread + math.sqrt(d))
-    regular = jnp.all((jnp.abs(jnp.diagonal(root)) > noise) & (noise < 1))
-    gap = (x.mean(0) - y.mean(0)) / spread
-    half = solve_triangular(root, gap, trans="T")  # S = RᵀR in these units
-    statistic = n_x * n_y / n * jnp.vdot(half, half)
-    return jnp.where(regular, statistic, jnp.nan), solve_triangular(root, half) / spread
-
-
-def triangular_root(z: jax.Array) -> jax.Array:
-    """The upper triangular R with RᵀR = zᵀz, for columns of length 1; NaN if that is singular.
-
-    Cholesky, three times over: z R⁻¹ is ever closer to orthogonal, so that in the end R has the
-    digits of a QR factorisation, in matrix products. The first time a shift keeps it from failing
-    (Fukaya et al. 2020, shifted CholeskyQR3).
-    """
-    root = identity = jnp.eye(z.shape[1], dtype=z.dtype)
-    for shift in (4 * z.shape[1] * jnp.finfo(z.dtype).eps, 0.0, 0.0):
-        gram = jnp.matmul(z.T, z, precision="highest")
-        lower = jnp.linalg.cholesky(gram + shift * identity)
-        inverse = solve_triangular(lower, identity, lower=True)
-        z = jnp.matmul(z, inverse.T, precision="highest")
-        root = jnp.matmul(lower.T, root, precision="highest")
-    return root
-
-
-def f_law(statistic: jax.Array, level: Any, d: int, n: int) -> tuple[jax.Array, jax.Array]:
-    """The p-value of T² and the threshold of the level, by F(d, n−d−1).
-
-    With b = d/2 and a = (n−d−1)/2, F = (a/b) T²/(n−2), and s = log F has the density
-
-        f(s) = exp(b s − (a+b) log(1 + (eˢ−1) b/(a+b)) + const),
-
-    log-concave with its mode at 0. The tail is integrated by Gauss–Legendre from s to where f has
-    died out. The const is summed in double precision beforehand: `betainc` takes it from float32
-    logarithms of Γ and is off by 1 % at n = 20,000, by 25 % at 10⁶.
-    """
-    a, b = (n - d - 1) / 2, d / 2
-    share = b / (a + b)
-    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
-    constant = a * math.log1p(-share) + b * math.log(share) - log_beta
-    dtype = statistic.dtype
-    nodes, masses = (jnp.asarray(v, dtype) for v in np.polynomial.legendre.leggauss(_NODES))
-
-    def log_density(s: Any, by: Any = math) -> Any:
-        return b * s - (a + b) * by.log1p(share * by.expm1(s)) + constant
-
-    def reach(side: int) -> float:
-        """How far from the mode f has died out; from beyond the mode it dies out sooner."""
-        length = math.sqrt(1 / a + 1 / b)
-        while log_density(side * length) > log_density(0.0) - _DROP:
-            length *= 1.2
-        return length
-
-    left, right = reach(-1), reach(1)
-
-    def tail(s: jax.Array) -> jax.Array:
-        odds = share * jnp.exp(s)
-        slope = jnp.abs((a + b) * odds / (1 - share + odds) - b)
-        length = jnp.minimum(jnp.where(s < 0, left, right), _DROP / slope)
-        away = length * (1 + nodes) / 2
-        density = jnp.exp(log_density(jnp.where(s < 0, s - away, s + away), jnp))
-        integral = length * jnp.vdot(masses, density) / 2
-        return jnp.where(s < 0, 1 - integral, integral)
-
-    def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = bracket
-        middle = (low + high) / 2
-        above = tail(middle) > level
-        return jnp.where(above, middle, low), jnp.where(above, high, middle)
-
-    s = jnp.log(statistic * a / (b * (n - 2)))
-    ends = (jnp.asarray(-_LIMIT, dtype), jnp.asarray(_LIMIT, dtype))
-    quantile = jax.lax.fori_loop(0, 48, halve, ends)[1]
-    pvalue = jnp.maximum(tail(jnp.clip(s, *ends)), jnp.finfo(dtype).tiny)  # never 0
-    return pvalue, b * (n - 2) / a * jnp.exp(quantile)
 
 
 def shrunk_null(
@@ -216,26 +140,32 @@ def shrunk_null(
     With Z the centred points in units of √(tr C / d), T² ∝ |wᵀ Z L⁻ᵀ|² where L Lᵀ = Σ is (d, d);
     for d > n, T² ∝ wᵀ K w with K = Z Σ⁻¹ Zᵀ = M⁻¹ Z Zᵀ, where M = (1−λ) Z Zᵀ/(n−1) + λ I is (n, n).
     """
-    measure = signed_measure(x, y)
-    z = measure.points - measure.points.mean(0)
+    # Arranged first: rounding then depends on the arrangement, which is uniform under H0, and not
+    # on who is x and who is y.
+    placed = signed_measure(x, y).points[relabelling.order]
+    z = placed - placed[0]  # a constant is 0, whatever rounding does to its mean
+    z = z - z.mean(0)
     n, d = z.shape
-    unit = jnp.sqrt(jnp.sum(z**2) / ((n - 1) * d))
-    unit = jnp.where(unit == 0, 1, unit)  # all points are equal: every T² is 0, and p is 1
+    largest = jnp.max(jnp.abs(z))  # squares of what is not divided by it may vanish
+    largest = jnp.where(largest == 0, 1, largest)  # all points are equal: every T² is 0, and p is 1
+    unit = jnp.sqrt(jnp.sum((z / largest) ** 2) / ((n - 1) * d))
+    unit = largest * jnp.where(unit == 0, 1, unit)
     z = z / unit
     rows = z.T if d <= n else z
     gram = jnp.matmul(rows, rows.T, precision="highest")
     factor = jnp.linalg.cholesky((1 - shrinkage) / (n - 1) * gram + shrinkage * jnp.eye(len(gram)))
-    weights, order = relabelling.weights.astype(z.dtype), relabelling.order
+    weights = relabelling.weights.astype(z.dtype)
+    observed = weights[relabelling.observed]
     if d <= n:
         white = solve_triangular(factor, z.T, lower=True).T
-        values = jnp.sum((weights @ white[order]) ** 2, axis=1)
+        values = jnp.sum(jnp.matmul(weights, white, precision="highest") ** 2, axis=1)
         spread = jnp.mean(jnp.sum(white**2, axis=1))
-        direction = cho_solve((factor, True), measure.weights @ z)
+        direction = cho_solve((factor, True), observed @ z)
     else:
         kernel = cho_solve((factor, True), gram)
-        values = mmd2(kernel[order][:, order], weights)
+        values = mmd2(kernel, weights)
         spread = jnp.mean(jnp.diagonal(kernel))
-        direction = cho_solve((factor, True), measure.weights) @ z
+        direction = cho_solve((factor, True), observed) @ z
     scale = len(x) * len(y) / n
     # Sums of n terms of size √spread round at eps, and squares at twice their root.
     tolerance = 16 * jnp.finfo(z.dtype).eps * scale * jnp.sqrt(jnp.max(values) * spread)

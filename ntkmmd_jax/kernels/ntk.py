@@ -2,12 +2,12 @@
 
 Empirical, of any network, by neural-tangents; in closed form for the two-layer network; and at
 infinite width. Only the trained leaves of θ count. At a trained time t it is the same function at
-θ(t): `empirical_ntk(network, witness.params_at(t), x)`. Beside it, the Gaussian kernel.
+θ(t): `empirical_ntk(network, witness.params_at(t), x)`.
 """
 
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -18,14 +18,15 @@ from ntkmmd_jax.layers import MLP, activation_fn
 from ntkmmd_jax.measure import as_points
 from ntkmmd_jax.networks import Network, Params, as_network
 
-JACOBIAN, VECTOR_PRODUCTS, STRUCTURED = 1, 2, 3
+JACOBIAN, VECTOR_PRODUCTS, STRUCTURED, CLOSED_FORM = 1, 2, 3, 4
 _IMPLEMENTATIONS = {
     "jacobian": JACOBIAN,
     "vector-products": VECTOR_PRODUCTS,
     "structured": STRUCTURED,
+    "closed-form": CLOSED_FORM,
 }
-
-
+# Names in jax.nn that mix the units; the closed form takes for granted that σ acts on each alone.
+_MIXING = ("softmax", "log_softmax", "standardize", "glu", "logsumexp", "logmeanexp")
 _ANALYTIC = {"relu": "Relu", "erf": "Erf", "sin": "Sin"}  # their names in nt.stax
 
 
@@ -38,18 +39,21 @@ def empirical_ntk(
     implementation: str | int | None = None,
     batch_size: int | None = None,
 ) -> jax.Array:
-    """K(x1, x2) of a network at the parameters given, shape (n1, n2), by neural-tangents.
+    """K(x1, x2) of a network at the parameters given, shape (n1, n2).
 
     Args:
         network: A network of ours or a bare `(init, apply)` pair.
         params: Where to take the kernel: θ0, or θ(t) for the kernel at a trained time.
         x1: Points, shape (n1, ...).
         x2: Points, shape (n2, ...); `x1` unless given.
-        implementation: "jacobian" (1: contraction of Jacobians), "vector-products" (2) or
-            "structured" (3: structured derivatives). By default 3, the fastest by far; where the
-            network has an operation it does not know, 1, with a warning that says so.
+        implementation: By neural-tangents, "jacobian" (1: contraction of Jacobians),
+            "vector-products" (2) or "structured" (3: structured derivatives); or "closed-form" (4:
+            `two_layer_ntk`). By default 4 for an `mlp` with one hidden layer, unless its
+            activation is a callable, which may mix the units; elsewhere 3, the fastest of the
+            rest by far; where the network has an operation that 3 does not know, 1, with a
+            warning that says so.
         batch_size: Rows and columns to compute at once; memory beyond the result grows with its
-            square and never with n. By default 1024 for 3, and 128 for 1, which holds Jacobians.
+            square and never with n. By default 128 for 1, which holds Jacobians, and else 1024.
     """
     network = as_network(network)
     x1 = as_points(x1, "x1")
@@ -60,7 +64,7 @@ def empirical_ntk(
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")
     number = _IMPLEMENTATIONS.get(implementation, implementation)
     if number is None:
-        number = STRUCTURED if _is_structured(network, params, x1) else JACOBIAN
+        number = _fastest(network, params, x1)
     if number not in _IMPLEMENTATIONS.values():
         known = ", ".join(f"{name!r} ({value})" for name, value in _IMPLEMENTATIONS.items())
         raise ValueError(f"unknown implementation {implementation!r}; use one of {known}")
@@ -76,8 +80,10 @@ def _empirical_ntk(
     implementation: int,
     batch_size: int | None,
 ) -> jax.Array:
-    kernel, theta = _kernel_fn(network, params, implementation)
     size = batch_size or (128 if implementation == JACOBIAN else 1024)
+    if implementation == CLOSED_FORM:
+        return _blocked(partial(two_layer_ntk, network, params), x1, x2, size)
+    kernel, theta = _kernel_fn(network, params, implementation)
     with _neural_tangents.quiet():
         return _blocked(lambda a, b: kernel(a, b, theta), x1, x2, size)
 
@@ -93,20 +99,43 @@ def _kernel_fn(network: Network, params: Params, implementation: int) -> tuple[C
     return kernel, theta
 
 
-def _is_structured(network: Network, params: Params, x: jax.Array) -> bool:
-    """Whether structured derivatives know all of the network's operations."""
-    kernel, theta = _kernel_fn(network, params, STRUCTURED)
-    try:
-        with _neural_tangents.quiet():
-            jax.eval_shape(lambda theta, x: kernel(x, x, theta), theta, x[:1])
-    except NotImplementedError as error:
+def _fastest(network: Network, params: Params, x: jax.Array) -> int:
+    """The implementation to take; warn if it is the slow one."""
+    if _is_two_layer(network):
+        sigma = network.module.activation
+        if isinstance(sigma, str) and sigma not in _MIXING:
+            return CLOSED_FORM
+    point = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
+    leaves, tree = jax.tree.flatten((params, point))
+    if unknown := _unstructured(network, tree, tuple(map(_abstract, leaves))):
         warnings.warn(
-            f"structured derivatives cannot handle this network ({error}); contracting Jacobians "
+            f"structured derivatives cannot handle this network ({unknown}); contracting Jacobians "
             "instead, which is slower",
             stacklevel=3,
         )
-        return False
-    return True
+        return JACOBIAN
+    return STRUCTURED
+
+
+def _abstract(leaf: Any) -> jax.ShapeDtypeStruct:
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else jnp.result_type(leaf)
+    return jax.ShapeDtypeStruct(jnp.shape(leaf), dtype)
+
+
+@lru_cache(maxsize=64)  # it traces the network; bounded, since it keeps networks alive
+def _unstructured(network: Network, tree: Any, leaves: tuple) -> str:
+    """What structured derivatives do not know of the network, or "" if they know all of it."""
+
+    def kernel_at(params: Params, x: jax.Array) -> jax.Array:
+        kernel, theta = _kernel_fn(network, params, STRUCTURED)
+        return kernel(x, x, theta)
+
+    try:
+        with _neural_tangents.quiet():
+            jax.eval_shape(kernel_at, *jax.tree.unflatten(tree, leaves))
+    except NotImplementedError as error:
+        return str(error) or "an operation without a rule"
+    return ""
 
 
 def _blocked(kernel: Callable, x1: jax.Array, x2: jax.Array, size: int) -> jax.Array:
@@ -138,23 +167,32 @@ def two_layer_ntk(network: Network, params: Params, x1: Any, x2: Any = None) -> 
         x1: Points, shape (n1, ...).
         x2: Points, shape (n2, ...); `x1` unless given.
     """
-    module = network.module
-    if not isinstance(module, MLP) or len(module.widths) != 1 or set(network.frozen) - {"readout"}:
+    if not _is_two_layer(network):
         raise ValueError(f"the closed form is for mlp with one hidden layer; got {network}")
     x1 = as_points(x1, "x1")
     x2 = x1 if x2 is None else as_points(x2, "x2")
-    x1, x2 = (x.reshape(len(x), -1) for x in (x1, x2))
-    w, b = params["params"]["layer_1"]["kernel"], params["params"]["layer_1"]["bias"]
-    a = params["params"]["readout"]["kernel"]
-    d, m = w.shape
-    c, r = (d**-0.5, m**-0.5) if module.initialization == "ntk" else (1.0, 1.0)
-    sigma = activation_fn(module.activation)
-    slope = jax.vmap(jax.vmap(jax.grad(sigma)))
-    z1, z2 = c * x1 @ w + b, c * x2 @ w + b
-    kernel = (1 + c**2 * x1 @ x2.T) * ((r * a) ** 2 * slope(z1) @ slope(z2).T)
-    if "readout" not in network.frozen:
-        kernel += r**2 * sigma(z1) @ sigma(z2).T
-    return kernel
+    layer, a = params["params"]["layer_1"], params["params"]["readout"]["kernel"]
+    d, m = layer["kernel"].shape
+    c, r = (d**-0.5, m**-0.5) if network.module.initialization == "ntk" else (1.0, 1.0)
+    sigma = activation_fn(network.module.activation)
+
+    def parts(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """x, a_k σ'(z_k) and σ(z_k), with the factors of the layers."""
+        x = c * x.reshape(len(x), -1)
+        z = x @ layer["kernel"] + layer["bias"]
+        value, slope = jax.jvp(sigma, (z,), (jnp.ones_like(z),))
+        return x, r * a * slope, r * value
+
+    with jax.default_matmul_precision("highest"):
+        (x1, slope1, value1), (x2, slope2, value2) = parts(x1), parts(x2)
+        kernel = (1 + x1 @ x2.T) * (slope1 @ slope2.T)
+        return kernel if "readout" in network.frozen else kernel + value1 @ value2.T
+
+
+def _is_two_layer(network: Network) -> bool:
+    module = network.module
+    known = isinstance(module, MLP) and len(module.widths) == 1
+    return known and set(network.frozen) <= {"readout"}
 
 
 def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 100) -> jax.Array:
@@ -203,85 +241,3 @@ def _infinite(module: MLP, x1: jax.Array, x2: jax.Array, degree: int, frozen: bo
         kernel = kernel.replace(ntk=kernel.ntk + 1)  # the bias: 0 at first, but trained
         kernel = nonlinear(kernel)
     return kernel.ntk if frozen else kernel.ntk + kernel.nngp
-
-
-def gaussian_kernel(x1: Any, x2: Any, bandwidth: Any) -> jax.Array:
-    """k(x, x') = exp(−|x − x'|² / 2σ²), shape (n1, n2).
-
-    Args:
-        x1: Points, shape (n1, ...).
-        x2: Points, shape (n2, ...).
-        bandwidth: σ, or several of shape (k,): the mean of their kernels.
-    """
-    x1, x2 = as_points(x1, "x1"), as_points(x2, "x2")
-    return gaussian_profile(squared_distances(x1, x2), bandwidth)
-
-
-def gaussian_profile(squared: jax.Array, bandwidth: Any) -> jax.Array:
-    """exp(−r² / 2σ²) of squared distances r²; the mean over several σ of shape (k,)."""
-    sigmas = jnp.atleast_1d(jnp.asarray(bandwidth, squared.dtype))
-    return sum(jnp.exp(-0.5 * squared / sigma**2) for sigma in sigmas) / len(sigmas)
-
-
-def squared_distances(x1: jax.Array, x2: jax.Array) -> jax.Array:
-    """|x − x'|² = |x|² + |x'|² − 2 x·x', shape (n1, n2): one matrix product."""
-    x1, x2 = (x.reshape(len(x), -1) for x in (x1, x2))
-    centre = x2.mean(0)  # distances do not change, and less cancels
-    x1, x2 = x1 - centre, x2 - centre
-    norms1, norms2 = jnp.sum(x1**2, axis=1), jnp.sum(x2**2, axis=1)
-    product = jnp.matmul(x1, x2.T, precision="highest")
-    return jnp.maximum(norms1[:, None] + norms2 - 2 * product, 0)
-
-
-def median_distance(points: jax.Array) -> jax.Array:
-    """The median Euclidean distance of the n(n−1)/2 pairs of points (n, ...), a scalar.
-
-    The float of rank k is found by bisection over the bits of a float, which order as the floats
-    do: a count per bit, where a sort takes fifty times as long.
-    """
-    squared = squared_distances(points, points)
-    n = len(points)
-    i, j = jnp.arange(n)[:, None], jnp.arange(n)
-    # Every pair once: the upper rows, each filled up with the row that mirrors it.
-    once = (j > i) | ((j < i) & (2 * i != n - 1))
-    pairs = jnp.where(once, jnp.where(j > i, squared, squared[::-1, ::-1]), jnp.inf)
-    pairs = pairs[: (n + 1) // 2]
-    pick = (n * (n - 1) // 2 - 1) // 2, n * (n - 1) // 4  # the middle one, or the middle two
-    low = _ranked(pairs, pick[0])
-    above = jnp.min(jnp.where(pairs > low, pairs, jnp.inf))
-    high = jnp.where(_count_up_to(pairs, low) > pick[1], low, above)
-    return (jnp.sqrt(low) + jnp.sqrt(high)) / 2
-
-
-def median_bandwidth(points: jax.Array) -> jax.Array:
-    """The median distance of the points, and never 0.
-
-    Where more than half of the pairs coincide it is their root mean square distance; where all
-    do, 1, since then any scale is as good.
-    """
-    median = median_distance(points)
-    spread = jnp.sum((points - points.mean(0)) ** 2)
-    median = jnp.where(median == 0, jnp.sqrt(2 * spread / (len(points) - 1)), median)
-    return jnp.where(median == 0, 1, median)
-
-
-def _ranked(values: jax.Array, rank: int) -> jax.Array:
-    """The value ≥ 0 that has `rank` others before it in order."""
-    bits = jnp.finfo(values.dtype).bits
-    integer = jnp.dtype(f"int{bits}")
-    as_float = partial(jax.lax.bitcast_convert_type, new_dtype=values.dtype)
-
-    def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        low, high = bracket
-        middle = low + (high - low) // 2
-        enough = _count_up_to(values, as_float(middle)) > rank
-        return jnp.where(enough, low, middle + 1), jnp.where(enough, middle, high)
-
-    infinity = jax.lax.bitcast_convert_type(jnp.asarray(jnp.inf, values.dtype), integer)
-    start = (jnp.zeros((), integer), infinity)
-    return as_float(jax.lax.fori_loop(0, bits - 1, halve, start)[1])
-
-
-def _count_up_to(values: jax.Array, limit: jax.Array) -> jax.Array:
-    rows = jnp.sum((values <= limit).astype(values.dtype), axis=1)  # floats sum faster
-    return jnp.sum(rows.astype(int))
