@@ -73,6 +73,9 @@ def power_sweep(
     _check_whole("n_runs", n_runs)
     if batch_size is not None:
         _check_whole("batch_size", batch_size)
+    for cell in cells:
+        for test in cell.tests.values():
+            test.check_sizes(*cell.sizes)
     mesh = Mesh(np.asarray(_devices(devices)), ("replicas",))
     _check_threads(mesh, tests)
     samples = [check_draws(key, sampler, c.sizes, c.fixed, c.traced) for c in cells]

@@ -14,6 +14,7 @@ from ntkmmd_jax import calibration
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
 from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.measure import as_samples
+from ntkmmd_jax.network_check import check_network
 from ntkmmd_jax.twosample.result import TwoSampleResult
 
 
@@ -32,6 +33,8 @@ class TwoSampleTest:
         """
         x, y = as_samples(x, y)
         self.check_sizes(len(x), len(y))
+        if (network := getattr(self, "network", None)) is not None:
+            check_network(network, x.shape[1:])
         result = _run(self, as_key(key), x, y)
         result.warn_if_powerless()
         return result

@@ -14,7 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
-from ntkmmd_jax.calibration import NullStatistics, Relabelling, check_level, relabel
+from ntkmmd_jax.calibration import (
+    NullStatistics,
+    Relabelling,
+    check_level,
+    check_reach,
+    labellings,
+    relabel,
+)
 from ntkmmd_jax.measure import as_samples, check_finite, points_like, signed_measure
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.statistics import mmd2
@@ -108,6 +115,11 @@ class Hotelling(TwoSampleTest):
                 "itself and drop it, or use shrinkage (for instance 0.1)"
             )
         return result
+
+    def check_sizes(self, n_x: int, n_y: int) -> None:
+        """Refuse sizes at which the level cannot be reached."""
+        if self.shrinkage is not None:
+            check_reach(labellings(n_x, n_y, even=True), self.level, f"{n_x} + {n_y} points")
 
     def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
         """T² and its F law; or, with shrinkage, its permutations."""
