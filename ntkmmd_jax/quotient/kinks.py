@@ -5,6 +5,7 @@ derivative. Across a kink (relu, max pooling, a `where` on what moves) it does n
 then takes differences primitive by primitive, by the four kinds of them that stand here.
 """
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,14 @@ CALLS = _names(
 SMOOTH_CALLS = _names("softplus logaddexp logaddexp2")
 
 
+class Path(enum.IntEnum):
+    """How a value follows the parameters."""
+
+    STILL = 0
+    SMOOTH = 1  # of truth values and integers: moves, but nothing real has been made of it
+    KINKED = 2
+
+
 def has_kinks(function: Callable, at: Any) -> bool:
     """Whether a function of a pytree may fail to be smooth: a primitive on the way is not.
 
@@ -49,7 +58,7 @@ def has_kinks(function: Callable, at: Any) -> bool:
     the shift by the maximum in a softmax.
     """
     jaxpr = jax.make_jaxpr(function)(at).jaxpr
-    return _moving_outputs(jaxpr, [True] * len(jaxpr.invars)) is None
+    return Path.KINKED in _paths(jaxpr, [Path.SMOOTH] * len(jaxpr.invars))
 
 
 def floating(value: Any) -> bool:
@@ -71,33 +80,33 @@ def is_smooth(eqn: JaxprEqn) -> bool:
         return inner_jaxpr(eqn)[0].debug_info.func_name in SMOOTH_CALLS
     if name == "scan":
         jaxpr, _ = inner_jaxpr(eqn)
-        moves = _moving_outputs(jaxpr, [floating(v) for v in jaxpr.invars])
-        return moves is not None and all(
-            floating(v) for v, moved in zip(jaxpr.outvars, moves, strict=True) if moved
-        )
+        paths = _paths(jaxpr, [Path(int(floating(v))) for v in jaxpr.invars])
+        outputs = zip(jaxpr.outvars, paths, strict=True)
+        turns = any(path and not floating(v) for v, path in outputs)
+        return Path.KINKED not in paths and not turns
     return name in SMOOTH
 
 
-def _moving_outputs(jaxpr: Jaxpr, moving: list[bool]) -> list[bool] | None:
-    """Which outputs of a jaxpr move with these inputs; None if there is a kink on the way."""
-    moves = dict(zip(jaxpr.invars, moving, strict=True))
+def _paths(jaxpr: Jaxpr, inputs: list[Path]) -> list[Path]:
+    """The paths of a jaxpr's outputs, from those of its inputs."""
+    paths = dict(zip(jaxpr.invars, inputs, strict=True))
 
-    def read(variable: Any) -> bool:
-        return not isinstance(variable, Literal) and moves.get(variable, False)
+    def read(variable: Any) -> Path:
+        still = isinstance(variable, Literal) or variable not in paths
+        return Path.STILL if still else paths[variable]
 
     for eqn in jaxpr.eqns:
-        carried = [read(v) for v in eqn.invars]
-        name, outputs = eqn.primitive.name, [True] * len(eqn.outvars)
-        if not any(carried) or name == "stop_gradient":
-            outputs = [False] * len(eqn.outvars)
-        elif name in CALLS and not is_smooth(eqn):
-            outputs = _moving_outputs(inner_jaxpr(eqn)[0], carried)
-        elif any(map(floating, eqn.outvars)):
-            moving = [v for v, moved in zip(eqn.invars, carried, strict=True) if moved]
-            steps = not all(map(floating, moving))
-            if steps or not (name in LINEAR or name in BILINEAR or is_smooth(eqn)):
-                return None
-        if outputs is None:
-            return None
-        moves.update(zip(eqn.outvars, outputs, strict=True))
+        name, given = eqn.primitive.name, [read(v) for v in eqn.invars]
+        out = [max(given, default=Path.STILL)] * len(eqn.outvars)
+        if name == "stop_gradient":
+            out = [Path.STILL]
+        elif Path.SMOOTH in given or Path.KINKED in given:
+            if name in CALLS and not is_smooth(eqn):
+                out = _paths(inner_jaxpr(eqn)[0], given)
+            elif any(map(floating, eqn.outvars)):
+                moving = [v for v, path in zip(eqn.invars, given, strict=True) if path]
+                known = name in LINEAR or name in BILINEAR or is_smooth(eqn)
+                if not (known and all(map(floating, moving))):
+                    out = [Path.KINKED] * len(eqn.outvars)
+        paths.update(zip(eqn.outvars, out, strict=True))
     return [read(v) for v in jaxpr.outvars]
