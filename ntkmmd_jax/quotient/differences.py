@@ -26,6 +26,8 @@ from ntkmmd_jax.quotient.kinks import (
 from ntkmmd_jax.quotient.moving import Moving, NoQuotient, bind, both_ends, gaps, moved, parts
 from ntkmmd_jax.quotient.quadrature import bend, displaced, mean_slope
 
+_NODES = 5  # a step of one primitive: cheap beside a pass through the whole network
+
 
 def carried(function: Callable, at: Any, direction: Any, time: Any, part: str) -> Any:
     """One part of the outputs of a function from `at` to `at` + t v, as a pytree like them."""
@@ -112,13 +114,14 @@ def _written(function: Callable) -> Callable:
 def _smooth(eqn: JaxprEqn, values: list, t: Any) -> list:
     """d = ∫ ∂_d f(a + s t d) ds and r = ∂_r f(a) + t ∫ (1 − s) ∂²_d f(a + s t d) ds.
 
-    On a long segment the plain difference is exact and three nodes are not.
+    Between values far apart the plain difference is exact, and the nodes are too few.
     """
     function, moving = _of_moving(eqn, values)
     a, d, j, r = (parts(moving, part) for part in ("start", "slope", "tangent", "excess"))
     along = lambda direction: jax.jvp(function, (a,), (direction,))[1]  # noqa: E731
-    ends, tangent, slope = both_ends(eqn, values), along(j), mean_slope(function, a, d, t)
-    excess = displaced(along(r), bend(function, a, d, t), 1)
+    ends, tangent = both_ends(eqn, values), along(j)
+    slope = mean_slope(function, a, d, t, _NODES)
+    excess = displaced(along(r), bend(function, a, d, t, _NODES), 1)
     if len(moving) == 1 and eqn.primitive.name in ELEMENTWISE:
         far = _far(moving[0].start, moving[0].end) & _far(ends[0][0], ends[1][0])
         plain = (ends[1][0] - ends[0][0]) / t

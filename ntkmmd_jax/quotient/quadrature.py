@@ -1,4 +1,4 @@
-"""Derivatives of a smooth function, averaged along a segment by three Gauss–Legendre nodes."""
+"""Derivatives of a smooth function, averaged along a segment by Gauss–Legendre nodes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,14 +30,14 @@ def mean_slope(function: Callable, at: Any, direction: Any, time: Any, nodes: in
     return total
 
 
-def bend(function: Callable, at: Any, direction: Any, time: Any) -> Any:
+def bend(function: Callable, at: Any, direction: Any, time: Any, nodes: int = 3) -> Any:
     """t ∫_0^1 (1 − s) ∂²_v f(at + s t v) ds: by how much the mean slope exceeds ∂_v f(at)."""
 
     def slope(at: Any) -> Any:
         return jax.jvp(function, (at,), (direction,))[1]
 
     total = None
-    for s, mass in gauss_legendre(3):
+    for s, mass in gauss_legendre(nodes):
         start = displaced(at, direction, s * time)
         second = jax.jvp(slope, (start,), (direction,))[1]
         total = jax.tree.map(jnp.zeros_like, second) if total is None else total
