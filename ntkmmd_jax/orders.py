@@ -18,8 +18,8 @@ def training_times(times: Any) -> jax.Array:
 def fitted_order(times: jax.Array, errors: jax.Array) -> jax.Array:
     """The least-squares slope of log error against log t; NaN for fewer than two distinct times.
 
-    An error of exactly 0 (relu, before any unit has crossed its kink) has no logarithm and is left
-    out.
+    An error of exactly 0 (relu, when no unit of any sample has crossed its kink) has no logarithm
+    and is left out.
     """
     kept = errors > 0
     count = jnp.sum(kept)

@@ -3,13 +3,15 @@
     θ_k = θ_{k−1} + α Σ_{i in batch k} w_i ∇f(z_i; θ_{k−1}),   v = (θ_t − θ0) / t.
 
 The loss is a sum over samples whose weights already hold 1/n, so one epoch takes time t = α
-whatever the batch size. The paper's "effective learning rate" is α / n_X.
+whatever the batch size, and k of n samples α k/n. The paper's "effective learning rate" is α / n_X.
 """
 
+import itertools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from ntkmmd_jax import two_layer
@@ -17,6 +19,8 @@ from ntkmmd_jax.measure import SignedMeasure, as_points
 from ntkmmd_jax.networks import Network, Params
 from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.witness import Witness, inner, velocity
+
+_RATE = 0.1
 
 
 @record
@@ -26,7 +30,7 @@ class SGD:
     The default is the paper's: one pass over the shuffled samples, batch size 1, α = 0.1.
     """
 
-    learning_rate: Any = 0.1  # α; ignored if an optimizer is given
+    learning_rate: Any = _RATE  # α; an optimizer has its own
     batch_size: int | None = static(default=1)  # None: full-batch gradient descent
     epochs: int = static(default=1)
     momentum: float = static(default=0.0)
@@ -44,6 +48,22 @@ class SGD:
         ):
             raise ValueError(
                 f"learning_rate must be positive and finite; got {self.learning_rate!r}"
+            )
+        if self.optimizer is not None:
+            self._check_optimizer()
+
+    def _check_optimizer(self) -> None:
+        if not isinstance(self.optimizer, optax.GradientTransformation):
+            raise TypeError(
+                "optimizer must be an optax GradientTransformation, such as optax.adam(1e-3); "
+                f"got {self.optimizer!r}"
+            )
+        rate = self.learning_rate  # traced ones come from a pytree that was checked when built
+        own = isinstance(rate, int | float | np.number) and np.float32(rate) != np.float32(_RATE)
+        if own or self.momentum:
+            raise ValueError(
+                "an optax optimizer has a learning rate of its own, and momentum: set them there; "
+                f"got learning_rate={rate!r}, momentum={self.momentum!r} beside it"
             )
 
     def transformation(self) -> optax.GradientTransformation:
@@ -68,13 +88,25 @@ class SGD:
     def elapsed(self, steps: Any, n: int) -> jax.Array:
         """The time that plain SGD has spent after some steps on n samples.
 
-        α per epoch without momentum. With momentum μ step j moves θ by α (1 + μ + … + μ^(k−j)) of
-        its gradient by the end of step k; the mean over j counts the start-up transient exactly.
+        α times the passes over the samples: a short last batch takes as much less time. With
+        momentum μ, step j moves θ by α (1 + μ + … + μ^(k−j)) of its gradient by the end of step k,
+        and counts by that and its share of the samples; so the start-up transient is exact.
         """
-        steps = jnp.asarray(steps, jnp.result_type(float))
-        mu = self.momentum
-        transient = mu * (1 - mu**steps) / (1 - mu)
-        return self.learning_rate * (steps - transient) / ((1 - mu) * self.steps_per_epoch(n))
+        steps, per_epoch, mu = np.asarray(steps), self.steps_per_epoch(n), self.momentum
+        spent = self.visited(steps, n) * per_epoch / n  # in steps of mean size
+        if mu:
+            every = np.arange(steps.max() + 1)
+            shares = np.diff(self.visited(every, n), prepend=0) * per_epoch / n
+            owed = itertools.accumulate(shares, lambda total, share: mu * (total + share))
+            spent = spent - np.fromiter(owed, float)[steps]
+        spent = jnp.asarray(spent, jnp.result_type(float))
+        return self.learning_rate * spent / ((1 - mu) * per_epoch)
+
+    def visited(self, steps: np.ndarray, n: int) -> np.ndarray:
+        """How many samples some steps have visited, all epochs together."""
+        per_epoch = self.steps_per_epoch(n)
+        size = min(self.batch_size or n, n)
+        return steps // per_epoch * n + np.minimum(steps % per_epoch * size, n)
 
 
 def trained_witness(
@@ -199,10 +231,9 @@ def trajectory(
         )
         steps.append(total)
 
-    per_epoch = sgd.steps_per_epoch(n)
-    counts = tuple(k // per_epoch * n + min(k % per_epoch * batch_size, n) for k in steps)
+    counts = tuple(sgd.visited(np.asarray(steps), n).tolist())
     if sgd.optimizer is None:
-        time = sgd.elapsed(jnp.asarray(steps), n)
+        time = sgd.elapsed(steps, n)
     else:
         v = velocity(network, params, measure)
         time = jax.vmap(lambda moved: inner(moved, v))(recorded) / inner(v, v)

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from ntkmmd_jax.layers import MLP, activation_fn
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, Params
+from ntkmmd_jax.quotient import gauss_legendre, has_kinks, quotient
 
 _BLOCK = 16  # steps between two updates of W
 
@@ -50,15 +51,17 @@ class _Units:
 
 
 def scores(
-    network: Network, params: Params, velocity: Params, times: list[tuple], x: jax.Array
+    network: Network, params: Params, velocity: Params, time: Any, nodes: int, x: jax.Array
 ) -> jax.Array:
-    """Σ mass · ∂_v f(x; θ0 + t v) over pairs (t, mass): two GEMMs for all of them."""
+    """(f(x; θ0 + t v) − f(x; θ0)) / t = Σ_k a_k (σ(u_k + t du_k) − σ(u_k)) / t: two GEMMs."""
     units = _Units(network, params)
     moving = velocity["params"]["layer_1"]
     z = units.points(x)
     u = z @ units.layer["kernel"] + units.layer["bias"]
     du = z @ moving["kernel"] + moving["bias"]
-    slope = sum(mass * units.slope(u + time * du) for time, mass in times)
+    if nodes > 1 and has_kinks(units.sigma, u):
+        return quotient(units.sigma, u, du, time) @ units.readout
+    slope = sum(mass * units.slope(u + s * time * du) for s, mass in gauss_legendre(nodes))
     return (slope * du) @ units.readout
 
 

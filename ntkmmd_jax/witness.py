@@ -12,12 +12,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ntkmmd_jax import two_layer
 from ntkmmd_jax.measure import SignedMeasure, points_like
 from ntkmmd_jax.networks import Network, Params, merged, restored
 from ntkmmd_jax.pytree import record, static
+from ntkmmd_jax.quotient import displaced, quotient
 
 BLOCK = 2048  # points that are differentiated at once: memory does not grow with n beyond it
 
@@ -72,34 +72,15 @@ class Witness:
         return merged(self.params, displaced(theta, self.velocity, time))
 
 
-def displaced(theta: Params, velocity: Params, time: Any) -> Params:
-    """θ + t v."""
-    return jax.tree.map(lambda leaf, v: leaf + time * v, theta, velocity)
-
-
-def gauss_legendre(nodes: int) -> list[tuple[float, float]]:
-    """Positions and masses of the quadrature rule on [0, 1]."""
-    positions, masses = np.polynomial.legendre.leggauss(nodes)
-    return list(zip((0.5 * (1 + positions)).tolist(), (0.5 * masses).tolist(), strict=True))
-
-
 @jax.jit
 def _scores(witness: Witness, points: jax.Array) -> jax.Array:
-    """∫_0^1 ∂_v f(x; θ0 + s t v) ds by Gauss–Legendre: unlike in the quotient, nothing cancels."""
+    """(f(x; θ0 + t v) − f(x; θ0)) / t, with nothing that cancels: see `quotient`."""
     network, params, v = witness.network, witness.params, witness.velocity
-    times = [(s * witness.time, mass) for s, mass in gauss_legendre(witness.nodes)]
+    along = (v, witness.time, witness.nodes)
     if two_layer.applies(network):
-        return in_blocks(lambda x: two_layer.scores(network, params, v, times, x), points)
+        return in_blocks(lambda x: two_layer.scores(network, params, *along, x), points)
     f, theta = network.trainable(params)
-
-    def score(x: jax.Array) -> jax.Array:
-        total = jnp.zeros(x.shape[0], x.dtype)
-        for time, mass in times:
-            at = displaced(theta, v, time)
-            total += mass * jax.jvp(lambda at: f(at, x), (at,), (v,))[1]
-        return total
-
-    return in_blocks(score, points)
+    return in_blocks(lambda x: quotient(lambda at: f(at, x), theta, *along), points)
 
 
 def in_blocks(function: Any, points: jax.Array) -> jax.Array:

@@ -199,6 +199,28 @@ def test_kernel_drift_is_the_change_of_the_kernel(samples):
     assert float(drift.drift[0]) == pytest.approx(float(jnp.abs(after - before).max()), rel=1e-2)
 
 
+def test_kernel_drift_across_kinks(samples):
+    """relu: against the kernels in float64, from the same θ0 and the same trained velocity."""
+    network, times = ntk.mlp(16, activation="relu"), [1.0, 1e-1, 1e-2]
+    drift = theory.kernel_drift(0, *samples, network=network, times=times)
+    k_init, k_train = jax.random.split(jax.random.key(0))
+    params, measure = network.init(k_init, samples[0]), ntk.signed_measure(*samples)
+    points = np.concatenate([samples[0][:32], samples[1][:32]]).astype(np.float64)
+    layer, readout = params["params"]["layer_1"], params["params"]["readout"]["kernel"]
+    u, gram = points @ np.float64(layer["kernel"]), points @ points.T + 1
+
+    def kernel(u):
+        active = (u > 0) * np.float64(readout)
+        return gram * (active @ active.T)
+
+    for time, found in zip(times, drift.drift, strict=True):
+        v = ntk.trained_witness(k_train, network, params, measure, ntk.SGD(time)).velocity
+        v = {name: np.float64(leaf) for name, leaf in v["params"]["layer_1"].items()}
+        after = kernel(u + time * (points @ v["kernel"] + v["bias"]))
+        expected = np.abs(after - kernel(u)).max()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_lemma_constants_of_the_two_layer_network(samples):
     """|∇f|² = K(x, x), and D²f is block diagonal: its norm is max_k |a_k σ''(u_k)| (|x|² + 1)."""
     network, x = ntk.mlp(16), samples[0]

@@ -5,7 +5,7 @@ import optax
 import pytest
 
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
-from ntkmmd_jax.networks import mlp
+from ntkmmd_jax.networks import Network, mlp
 from ntkmmd_jax.training import SGD, trained_witness, trajectory
 from ntkmmd_jax.witness import exact_witness, inner
 
@@ -129,6 +129,47 @@ def test_statistic_settles_along_the_pass(shifted):
     params = network.init(KEY, measure.points)
     path = trajectory(KEY, network, params, measure, SGD(), every=55)
     np.testing.assert_allclose(path.time, 0.1 * np.array(path.counts) / 220, rtol=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", [8, 3, 5, 10])
+def test_time_is_the_share_of_samples_visited(batch_size):
+    """Of a linear network θ moves by α Σ w_i z_i, so v after k of n samples is n/k times that sum.
+
+    In plain SGD, short last batch or not: the time is α k/n.
+    """
+    points, weights = np.random.default_rng(0).normal(size=(2, 10, 3)).astype(np.float32)
+    network = Network(lambda key, x: jnp.zeros(3), lambda theta, x: x @ theta)
+    measure = SignedMeasure(jnp.asarray(points), jnp.asarray(weights[:, 0]))
+    sgd = SGD(0.3, batch_size=batch_size, epochs=2, shuffle=False)
+    path = trajectory(KEY, network, jnp.zeros(3), measure, sgd, every=batch_size)
+    assert path.counts[-1] == 20
+    np.testing.assert_allclose(path.time, 0.3 * np.array(path.counts) / 10, rtol=1e-6)
+    pulls = np.cumsum(np.tile(weights[:, :1] * points, (2, 1)), axis=0)
+    for i, count in enumerate(path.counts):
+        expected = 10 / count * pulls[count - 1]
+        np.testing.assert_allclose(path[i].velocity, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n", "batch_size"), [(10, 8), (21, 4), (12, 4), (7, None)])
+def test_time_with_momentum_counts_what_each_step_has_moved(n, batch_size):
+    """Step j has moved θ by α (1 + μ + … + μ^(k−j)) times its share of the samples."""
+    sgd = SGD(0.3, batch_size=batch_size, epochs=3, momentum=0.9)
+    size, per_epoch = batch_size or n, sgd.steps_per_epoch(n)
+    shares = [min(size, n - first) / n for first in range(0, n, size)] * 3
+    for k in range(1, 3 * per_epoch + 1):
+        moved = sum(shares[j] * sum(0.9**i for i in range(k - j)) for j in range(k))
+        np.testing.assert_allclose(sgd.elapsed(k, n), 0.3 * moved, rtol=1e-6)
+
+
+def test_an_optimizer_stands_alone():
+    with pytest.raises(TypeError, match=r"must be an optax GradientTransformation.*got 'adam'"):
+        SGD(optimizer="adam")
+    for options in ({"learning_rate": 0.01}, {"learning_rate": np.float32(1)}, {"momentum": 0.9}):
+        with pytest.raises(ValueError, match="an optax optimizer has a learning rate of its own"):
+            SGD(optimizer=optax.adam(1e-3), **options)
+    sgd = SGD(optimizer=optax.adam(1e-3), batch_size=4)
+    rebuilt = jax.tree.map(np.float32, sgd), jax.jit(lambda sgd: sgd)(sgd)
+    assert all(each.optimizer is sgd.optimizer for each in rebuilt)
 
 
 @pytest.mark.parametrize(

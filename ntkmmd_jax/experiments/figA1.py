@@ -1,7 +1,8 @@
 """Figure A1: the relative error |T_net(t) − T_NTK| / |T_NTK| over t, softplus and relu.
 
 The paper shows one data set and seed. Ours is the first; the order over 20 seeds stands beside it
-as mean and range, because for relu it depends on which units cross their kink.
+as mean and range, because for relu it depends on which units cross their kink: a few at small t,
+and when none does the error is exactly 0 and left out of the fit.
 """
 
 import jax
