@@ -2,8 +2,9 @@
 
     q = (f(θ + t v) − f(θ)) / t,   and its remainder   r = q − ∂_v f(θ).
 
-Of a smooth function both are integrals of derivatives (`quadrature`). Of one with kinks
-(`kinks`) they are carried through it, one primitive after the other (`differences`).
+They are carried through the function, one primitive after the other (`differences`). What has a
+primitive that does not allow it is taken for an integral of derivatives (`quadrature`), by a rule of
+three nodes, which across a kink (`kinks`) is wrong: then there is a warning.
 """
 
 import warnings
@@ -26,30 +27,30 @@ def quotient(function: Callable, at: Any, direction: Any, time: Any, nodes: int 
         at: Where it starts.
         direction: v, of the same structure.
         time: t, a number or traced.
-        nodes: Of the quadrature, where the function is smooth; 1 is exact at t = 0, and there
-            what counts is JAX's derivative, at kinks too.
+        nodes: Of the quadrature; 1 stands for t = 0, and there what counts is JAX's derivative, at
+            kinks too.
     """
-    if nodes > 1 and has_kinks(function, at):
+    if nodes > 1:
         try:
             return carried(function, at, direction, time, "slope")
         except NoQuotient as error:
-            _warn(error)
+            _warn(error, function, at)
     return quadrature.mean_slope(function, at, direction, time, nodes)
 
 
 def remainder(function: Callable, at: Any, direction: Any, time: Any) -> Any:
     """(f(at + t v) − f(at)) / t − ∂_v f(at), the derivative being JAX's."""
-    if has_kinks(function, at):
-        try:
-            return carried(function, at, direction, time, "excess")
-        except NoQuotient as error:
-            _warn(error)
+    try:
+        return carried(function, at, direction, time, "excess")
+    except NoQuotient as error:
+        _warn(error, function, at)
     return quadrature.bend(function, at, direction, time)
 
 
-def _warn(error: NoQuotient) -> None:
-    warnings.warn(
-        f"the network may have kinks, and the difference quotient cannot pass {error}: three "
-        "derivatives are averaged instead, which across a kink is off by some percent",
-        stacklevel=3,
-    )
+def _warn(error: NoQuotient, function: Callable, at: Any) -> None:
+    if has_kinks(function, at):
+        warnings.warn(
+            f"the network may have kinks, and the difference quotient cannot pass {error}: three "
+            "derivatives are averaged instead, which across a kink is off by some percent",
+            stacklevel=3,
+        )
