@@ -67,9 +67,9 @@ def check_network(network: "Network", features: tuple[int, ...]) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _check(network: "Network", features: tuple[int, ...]) -> None:
-    with jax.ensure_compile_time_eval():
+    with jax.core.eval_context():  # while a test is traced, too
         try:
-            found = jax.jit(_probe, static_argnums=(0, 1))(network, features)
+            values = _values(network, features)
         except errors.FlaxError as error:
             raise explanation(error) from error
         except TypeError as error:
@@ -77,7 +77,6 @@ def _check(network: "Network", features: tuple[int, ...]) -> None:
             raise ValueError(
                 f"the network does not take samples of shape {features}: {reason}"
             ) from error
-        values = np.asarray(found, np.float64)
     rounding = np.array([_SAME_PLACE, _OTHER_PLACE, _OTHER_PLACE])[:, None]
     with np.errstate(invalid="ignore"):
         gap, size = np.abs(values[1:] - values[0]), np.nanmax(np.abs(values[0]), initial=0.0)
@@ -92,27 +91,28 @@ def _check(network: "Network", features: tuple[int, ...]) -> None:
         )
 
 
-def _probe(network: "Network", features: tuple[int, ...]) -> jax.Array:
+def _values(network: "Network", features: tuple[int, ...]) -> np.ndarray:
     """f at k points, each first in a batch, first and last in another, and alone: shape (4, k)."""
-    k_init, k_theta, k_points, k_others = jax.random.split(jax.random.key(0), 4)
-    points, others = (jax.random.normal(k, (_N_POINTS, *features)) for k in (k_points, k_others))
-    params = network.init(k_init, points[:1])
+    rng = np.random.default_rng(0)  # numpy's, as every use of JAX's takes its time to compile
+    points, others = rng.standard_normal((2, _N_POINTS, *features)).astype(jnp.result_type(float))
+    params = jax.jit(network.init)(jax.random.key(0), points[:1])
+    _, theta = network.trainable(params)
+    noise = jax.tree.map(lambda leaf: rng.standard_normal(np.shape(leaf)), theta)
+    among = np.stack([np.roll(points, -i, axis=0) for i in range(_N_POINTS)])
+    others = np.stack([np.concatenate([points[i : i + 1], others[1:]]) for i in range(_N_POINTS)])
+    batches = np.concatenate([among, others, np.flip(others, axis=1)])
+    values = _evaluated(network, params, noise, batches, points)
+    together, alone = (np.asarray(value, np.float64) for value in values)
+    first, again, last = together.reshape(3, _N_POINTS, _N_POINTS)
+    return np.stack([first[:, 0], again[:, 0], last[:, -1], alone])
+
+
+@jax.jit(static_argnums=0)
+def _evaluated(
+    network: "Network", params: Any, noise: Any, batches: jax.Array, points: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """f on batches, and on points one by one, near θ0: there a readout of zeros says nothing."""
     f, theta = network.trainable(params)
-    leaves, structure = jax.tree.flatten(theta)
-    # Off θ0: with a readout that starts at zero, f says nothing there.
-    keys = jax.random.split(k_theta, len(leaves))
-    moved = [leaf + 0.1 * _noise(key, leaf) for key, leaf in zip(keys, leaves, strict=True)]
-    theta = jax.tree.unflatten(structure, moved)
-
-    among = jnp.stack([jnp.roll(points, -i, axis=0) for i in range(_N_POINTS)])
-    others = jnp.concatenate([points[:, None], jnp.stack([others[1:]] * _N_POINTS)], axis=1)
-    batches = jnp.concatenate([among, others, jnp.flip(others, axis=1)])
-    values = jax.lax.map(lambda batch: f(theta, batch), batches)
-    first, first_again, last = values.reshape(3, _N_POINTS, _N_POINTS)
-    alone = jax.lax.map(lambda point: f(theta, point[None])[0], points)
-    return jnp.stack([first[:, 0], first_again[:, 0], last[:, -1], alone])
-
-
-def _noise(key: jax.Array, leaf: jax.Array) -> jax.Array:
-    floating = jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
-    return jax.random.normal(key, jnp.shape(leaf), jnp.result_type(leaf)) if floating else 0 * leaf
+    theta = jax.tree.map(lambda leaf, z: leaf + (0.1 * z).astype(leaf.dtype), theta, noise)
+    together = jax.lax.map(lambda batch: f(theta, batch), batches)
+    return together, jax.lax.map(lambda point: f(theta, point[None])[0], points)

@@ -274,12 +274,8 @@ def test_delays_of_scans_and_of_simulated_streams_are_the_same():
         options = {"window": 12, "stride": stride, "test": "gmmd", "threshold": 1e-3}
         scan = changepoint.scan(0, series, reference=24, contiguous=False, **options)
         state = changepoint.init(0, series[:24], contiguous=False, **options)
-        found = changepoint.run_lengths(
-            0, dataclasses.replace(state, reference=state.chart.standard(jnp.asarray(series[:12]))),
-            after, before=before, n_runs=1, horizon=20,
-        )  # fmt: skip
-        assert int(found.lengths[0]) == stride
-        assert scan.first_alarm is not None
+        found = changepoint.run_lengths(0, state, after, before=before, n_runs=1, horizon=20)
+        assert scan.delay(60) == int(found.lengths[0]) == stride
     one = changepoint.Scan(
         jnp.array([59, 60, 61]), jnp.array([0.0, 2.0, 2.0]), jnp.array(1.0),
         window=2, stride=1, reference=(0, 9), method="ntk",

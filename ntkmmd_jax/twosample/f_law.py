@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax.pytree import record, static
+
 _NODES = 64  # of the quadrature of the F tail
 _DROP = 25.0  # beyond e^−25 of where it starts, the tail's integrand is left out
 _LIMIT = 80.0  # of s: eˢ is finite in single precision
@@ -36,40 +38,56 @@ def f_law(
         features: d, the largest rank that can occur.
     """
     dtype = statistic.dtype
-    tables = _tables(n, features)
-    b, share, rest, constant, unit, left, right = (
-        jnp.asarray(table, dtype)[jnp.maximum(rank, 1) - 1] for table in tables
-    )
-    total = (n - 1) / 2  # a + b
-    nodes, masses = (jnp.asarray(v, dtype) for v in np.polynomial.legendre.leggauss(_NODES))
+    tables = [jnp.asarray(table, dtype) for table in _tables(n, features)]
+    here = jnp.maximum(rank, 1) - 1
+    ends = (jnp.asarray(-_LIMIT, dtype), jnp.asarray(_LIMIT, dtype))
+    law = _Law(*(table[here] for table in tables), total=(n - 1) / 2)
+    s = jnp.clip(jnp.log(statistic / law.unit), *ends)
+    pvalue = jnp.maximum(_tail(law, s), jnp.finfo(dtype).tiny)  # never 0
 
-    def log_density(s: jax.Array) -> jax.Array:
-        return b * s - total * jnp.log1p(share * jnp.expm1(s)) + constant
-
-    def tail(s: jax.Array) -> jax.Array:
-        odds = share * jnp.exp(s)
-        slope = jnp.abs(total * odds / (rest + odds) - b)
-        length = jnp.minimum(jnp.where(s < 0, left, right), _DROP / slope)
-        away = length * (1 + nodes) / 2
-        density = jnp.exp(log_density(jnp.where(s < 0, s - away, s + away)))
-        integral = length * jnp.vdot(masses, density) / 2
-        return jnp.where(s < 0, 1 - integral, integral)
+    # The thresholds of all ranks: they see no data, and under vmap all replicas share them.
+    laws = _Law(*tables, total=(n - 1) / 2)
 
     def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = bracket
         middle = (low + high) / 2
-        above = tail(middle) > level
+        above = jax.vmap(_tail)(laws, middle) > level
         return jnp.where(above, middle, low), jnp.where(above, high, middle)
 
-    s = jnp.log(statistic / unit)
-    ends = (jnp.asarray(-_LIMIT, dtype), jnp.asarray(_LIMIT, dtype))
-    quantile = jax.lax.fori_loop(0, 48, halve, ends)[1]
-    pvalue = jnp.maximum(tail(jnp.clip(s, *ends)), jnp.finfo(dtype).tiny)  # never 0
-    return pvalue, unit * jnp.exp(quantile)
+    start = [jnp.full(features, end) for end in ends]
+    quantiles = jax.lax.fori_loop(0, 48, halve, tuple(start))[1]
+    return pvalue, (laws.unit * jnp.exp(quantiles))[here]
+
+
+@record
+class _Law:
+    """The law of s for one rank, or, with a leading axis, for many."""
+
+    b: jax.Array
+    share: jax.Array  # b / (a+b)
+    rest: jax.Array  # a / (a+b)
+    constant: jax.Array
+    unit: jax.Array  # T² / F
+    left: jax.Array  # how far f reaches from 0 before it has died out
+    right: jax.Array  # likewise; from beyond the mode it dies out sooner
+    total: float = static()  # a + b
+
+
+def _tail(law: _Law, s: jax.Array) -> jax.Array:
+    """P(log F ≥ s)."""
+    nodes, masses = (jnp.asarray(v, s.dtype) for v in np.polynomial.legendre.leggauss(_NODES))
+    odds = law.share * jnp.exp(s)
+    slope = jnp.abs(law.total * odds / (law.rest + odds) - law.b)
+    length = jnp.minimum(jnp.where(s < 0, law.left, law.right), _DROP / slope)
+    away = length * (1 + nodes) / 2
+    at = jnp.where(s < 0, s - away, s + away)
+    density = jnp.exp(law.b * at - law.total * jnp.log1p(law.share * jnp.expm1(at)) + law.constant)
+    integral = length * jnp.vdot(masses, density) / 2
+    return jnp.where(s < 0, 1 - integral, integral)
 
 
 def _tables(n: int, features: int) -> tuple[np.ndarray, ...]:
-    """b, b/(a+b), a/(a+b), the const, T²/F and how far f reaches to the left and right of 0."""
+    """The fields of `_Law` for r = 1, …, d, in double precision."""
     b = np.arange(1, features + 1) / 2
     a = (n - 1) / 2 - b
     share, rest = b / (a + b), a / (a + b)
@@ -78,7 +96,6 @@ def _tables(n: int, features: int) -> tuple[np.ndarray, ...]:
     constant = a * np.log1p(-share) + b * np.log(share) - log_beta
 
     def reach(side: int) -> np.ndarray:
-        """How far from the mode f has died out; from beyond the mode it dies out sooner."""
         length = np.sqrt(1 / a + 1 / b)
         while True:
             s = side * length

@@ -67,20 +67,20 @@ def triangular_root(z: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Arra
         R, whose pivots are positive for independent columns and else 0; and the noise of each
         column together with that of the columns that it is compared with.
     """
-    identity = jnp.eye(z.shape[1], dtype=z.dtype)
     shift = 4 * z.shape[1] * jnp.finfo(z.dtype).eps
-    first = jnp.linalg.cholesky(_gram(z) + shift * identity).T
-    z = _orthogonal(z, first)
-    second, noise = independent_root(_gram(z), first, noise)
-    kept = jnp.diagonal(second) > 0
-    z = jnp.where(kept, _orthogonal(z, jnp.where(kept, second, identity)), 0)
-    third = jnp.linalg.cholesky(_gram(z) + jnp.diag(jnp.where(kept, 0, 1).astype(z.dtype))).T
+    first = jnp.linalg.cholesky(z.T @ z + shift * jnp.eye(z.shape[1], dtype=z.dtype)).T
+    first_inverse = _inverse(first)
+    z = z @ first_inverse
+    second, second_inverse, noise = independent_root(z.T @ z, first, first_inverse, noise)
+    z = z @ second_inverse
+    dropped = (jnp.diagonal(second) == 0).astype(z.dtype)
+    third = jnp.linalg.cholesky(z.T @ z + jnp.diag(dropped)).T
     return third @ (second @ first), noise
 
 
 def independent_root(
-    gram: jax.Array, first: jax.Array, noise: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+    gram: jax.Array, first: jax.Array, first_inverse: jax.Array, noise: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The upper triangular B with BᵀB = gram, zero in the rows of columns that depend on others.
 
     Column j of z is the sum of c_k times the columns k before it and of a rest, whose length is
@@ -91,7 +91,7 @@ def independent_root(
     A pivot is a root mean square; a quarter of the noise is still seven times that of rounding.
 
     Returns:
-        B and the right-hand sides.
+        B, its inverse on the independent columns and 0 on the others, and the right-hand sides.
     """
     d = len(gram)
     places = jnp.arange(d)
@@ -99,39 +99,31 @@ def independent_root(
     def step(j: jax.Array, state: tuple) -> tuple:
         root, inverse, total = state
         here = (places == j).astype(gram.dtype)  # no indices: under vmap they would be gathers
-        column = root @ here
+        column, into = root @ here, first @ here
         rest = jnp.where(places < j, 0, here @ gram - column @ root)
         pivot = jnp.sqrt(jnp.maximum(rest @ here, 0))
-        coefficients = inverse @ (root @ (first @ here))
+        coefficients = first_inverse @ (inverse @ (root @ into))
         total_j = jnp.linalg.norm((here - coefficients / 4) * noise)
-        length = pivot * (first @ here @ here)
-        kept = length > total_j
+        kept = pivot * (into @ here) > total_j
         return (
             root + jnp.where(kept, jnp.outer(here, rest / pivot), 0),
-            inverse + jnp.where(kept, jnp.outer(here - coefficients, here) / length, 0),
+            inverse + jnp.where(kept, jnp.outer(here - inverse @ column, here / pivot), 0),
             total + total_j * here,
         )
 
     # Where no column depends on others, which is the rule, all columns are done at once.
     root = jnp.linalg.cholesky(gram).T
-    inverse = _orthogonal(_inverse(first), root)
-    shares = jnp.where(jnp.eye(d, dtype=bool), 1, 1 / 4) * noise[:, None] * inverse
+    inverse = _inverse(root)
+    shares = (
+        jnp.where(jnp.eye(d, dtype=bool), 1, 1 / 4) * noise[:, None] * (first_inverse @ inverse)
+    )
     regular = jnp.all(jnp.sum(shares**2, axis=0) < 1)  # where Cholesky has failed, NaN: not
     start = jax.tree.map(
         lambda done: jnp.where(regular, done, 0), (root, inverse, jnp.zeros_like(noise))
     )
-    root, _, total = jax.lax.fori_loop(jnp.where(regular, d, 0), d, step, start)
-    return root, total
-
-
-def _gram(z: jax.Array) -> jax.Array:
-    return z.T @ z
+    return jax.lax.fori_loop(jnp.where(regular, d, 0), d, step, start)
 
 
 def _inverse(root: jax.Array) -> jax.Array:
+    """R⁻¹, of an upper triangular R: products with it are faster than solving for each point."""
     return solve_triangular(root.T, jnp.eye(len(root), dtype=root.dtype), lower=True).T
-
-
-def _orthogonal(z: jax.Array, root: jax.Array) -> jax.Array:
-    """z R⁻¹, by matrix products."""
-    return z @ _inverse(root)
