@@ -30,7 +30,7 @@ def streamed(n):
     import jax
 
     import ntkmmd_jax as ntk
-    from ntkmmd_jax import streaming
+    from ntkmmd_jax.training import streaming
 
     network = ntk.mlp()
     draw = jax.jit(lambda key: ntk.datasets.covariance_shift(key, BATCH, BATCH, rho=0.02, dim=D))

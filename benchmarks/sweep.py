@@ -19,8 +19,8 @@ from timing import best
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax import calibration, datasets
+from ntkmmd_jax._lib.normals import normal
 from ntkmmd_jax.measure import split
-from ntkmmd_jax.normals import normal
 
 if sys.argv[1:] == ["stages"]:  # on one core, and nowhere else
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

@@ -10,16 +10,18 @@ True
 (4,)
 """
 
-from ntkmmd_jax import _xla, calibration, changepoint, datasets, statistics, streaming, theory
-from ntkmmd_jax.comparison import Comparison, compare
-from ntkmmd_jax.cores import use_cores
+from typing import Any
+
+from ntkmmd_jax import calibration, changepoint, datasets, theory
+from ntkmmd_jax._lib import xla as _xla
+from ntkmmd_jax._lib.cores import use_cores
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
 from ntkmmd_jax.networks import Network, convnet, freeze, from_flax, mlp
-from ntkmmd_jax.power_table import PowerTable
-from ntkmmd_jax.side_by_side import SideBySide, side_by_side
-from ntkmmd_jax.sweep import power_sweep
-from ntkmmd_jax.training import SGD, Trajectory, trained_witness, trajectory
+from ntkmmd_jax.power.sweep import power_sweep
+from ntkmmd_jax.power.table import PowerTable
+from ntkmmd_jax.theory.comparison import Comparison, compare
+from ntkmmd_jax.training import SGD, Trajectory, streaming, trained_witness, trajectory
 from ntkmmd_jax.twosample import (
     C2ST,
     NTKMMD,
@@ -37,6 +39,7 @@ from ntkmmd_jax.twosample import (
     two_sample_test,
 )
 from ntkmmd_jax.twosample.pilot import PilotNull, pilot_null
+from ntkmmd_jax.twosample.side_by_side import SideBySide, side_by_side
 from ntkmmd_jax.witness import Witness, exact_witness
 
 __version__ = "0.1.0"
@@ -80,7 +83,6 @@ __all__ = [
     "power_sweep",
     "side_by_side",
     "signed_measure",
-    "statistics",
     "streamed_test",
     "streaming",
     "theory",
@@ -90,3 +92,19 @@ __all__ = [
     "two_sample_test",
     "use_cores",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Names of earlier versions, for one version more."""
+    if name == "statistics":
+        import warnings
+
+        from ntkmmd_jax import measure
+
+        warnings.warn(
+            "ntkmmd_jax.statistics is now part of ntkmmd_jax.measure",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return measure
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

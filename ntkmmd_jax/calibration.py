@@ -25,9 +25,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax.measure import label_weights
-from ntkmmd_jax.pytree import record, static
-from ntkmmd_jax.statistics import asymmetric_mmd2, mmd2, unbiased_mmd2
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.measure import asymmetric_mmd2, label_weights, mmd2, unbiased_mmd2
 
 _BLOCK = 4096  # points whose labels are held as floats at once
 

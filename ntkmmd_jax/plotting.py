@@ -8,10 +8,10 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ntkmmd_jax.changepoint import Scan
-    from ntkmmd_jax.comparison import Comparison
-    from ntkmmd_jax.power_table import PowerRow, PowerTable
-    from ntkmmd_jax.side_by_side import SideBySide
+    from ntkmmd_jax.power.table import PowerRow, PowerTable
+    from ntkmmd_jax.theory.comparison import Comparison
     from ntkmmd_jax.twosample.result import TwoSampleResult
+    from ntkmmd_jax.twosample.side_by_side import SideBySide
 
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
 COLOURS = (BLUE, VERMILION, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -13,11 +13,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ntkmmd_jax import two_layer
-from ntkmmd_jax.measure import SignedMeasure, points_like
-from ntkmmd_jax.networks import Network, Params, merged, restored
-from ntkmmd_jax.pytree import record, static
-from ntkmmd_jax.quotient import displaced, quotient
+from ntkmmd_jax._lib.points import points_like
+from ntkmmd_jax._lib.quotient import displaced, quotient
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.measure import SignedMeasure
+from ntkmmd_jax.networks import Network, Params, merged, restored, two_layer
 
 BLOCK = 2048  # points that are differentiated at once: memory does not grow with n beyond it
 

@@ -5,11 +5,9 @@ import pandas as pd
 import pytest
 
 import ntkmmd_jax as ntk
+from ntkmmd_jax._lib.points import as_points, as_samples, check_finite
 from ntkmmd_jax.measure import (
     SignedMeasure,
-    as_points,
-    as_samples,
-    check_finite,
     interleaved,
     random_orders,
     signed_measure,

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from ntkmmd_jax.kernels import empirical_ntk, two_layer_ntk
-from ntkmmd_jax.measure import signed_measure
+from ntkmmd_jax.measure import asymmetric_mmd2, mean_gap, mmd2, signed_measure, unbiased_mmd2
 from ntkmmd_jax.networks import convnet, mlp
-from ntkmmd_jax.statistics import asymmetric_mmd2, mean_gap, mmd2, unbiased_mmd2
 from ntkmmd_jax.witness import exact_witness, inner, velocity
 
 KEY = jax.random.key(0)

@@ -13,10 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ntkmmd_jax.measure import signed_measure
+from ntkmmd_jax._lib.records import record
+from ntkmmd_jax.measure import mean_gap, signed_measure
 from ntkmmd_jax.networks import Params
-from ntkmmd_jax.pytree import record
-from ntkmmd_jax.statistics import mean_gap
 from ntkmmd_jax.twosample import NTKMMD, GaussianMMD, Hotelling, NetMMD
 from ntkmmd_jax.twosample.gaussian import MEDIAN_POINTS, KernelWitness
 from ntkmmd_jax.twosample.hotelling import LinearWitness, t_squared

@@ -16,13 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
+from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.points import as_array, as_points, cast, check_finite
+from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import check_level
 from ntkmmd_jax.changepoint.chart import Chart, chart_test, make_chart
 from ntkmmd_jax.changepoint.threshold import calibrated
-from ntkmmd_jax.keys import as_key
 from ntkmmd_jax.networks import as_network
-from ntkmmd_jax.points import as_array, as_points, cast, check_finite
-from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static, whole_file
 from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 
 AFTER = ("hold", "rereference")

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.changepoint.detector import State
 from ntkmmd_jax.changepoint.threshold import look_counts, statistics
-from ntkmmd_jax.keys import as_key
-from ntkmmd_jax.pytree import record, static
 
 Source = Callable[..., jax.Array]  # (key, n) -> n frames
 

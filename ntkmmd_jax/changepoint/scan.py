@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib.files import load_leaves, save_leaves, whole_file
+from ntkmmd_jax._lib.points import as_points, check_finite
+from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.changepoint.detector import State, check_sizes, check_statistics, first_time, init
 from ntkmmd_jax.changepoint.threshold import look_counts, statistics
-from ntkmmd_jax.measure import as_points, check_finite
-from ntkmmd_jax.pytree import load_leaves, record, save_leaves, static, whole_file
 
 
 @record

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from ntkmmd_jax.normals import normal
+from ntkmmd_jax._lib.normals import normal
 
 Sample = tuple[jax.Array, jax.Array]
 

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib.normals import normal
 from ntkmmd_jax.datasets.folder import find
-from ntkmmd_jax.normals import normal
 
 JOINTS = (
     "hip centre", "spine", "shoulder centre", "head",

@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.datasets.folder import find
 from ntkmmd_jax.datasets.gaussian import Sample
-from ntkmmd_jax.pytree import record, static
 
 COHORT = 1900 / 7877  # of the images of the digit 1
 FILES = {  # name: shape, and sha256 of the decompressed bytes

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ntkmmd_jax.grid import Sampler
-from ntkmmd_jax.power_table import PowerRow, PowerTable
-from ntkmmd_jax.pytree import replace_file
-from ntkmmd_jax.sweep import power_sweep
+from ntkmmd_jax._lib.files import replace_file
+from ntkmmd_jax.power.grid import Sampler
+from ntkmmd_jax.power.sweep import power_sweep
+from ntkmmd_jax.power.table import PowerRow, PowerTable
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax import datasets, plotting
+from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.experiments.experiment import Context, Experiment, Outcome, power_number
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
 from ntkmmd_jax.networks import Params
-from ntkmmd_jax.pytree import record
 from ntkmmd_jax.training import trained_witness
 from ntkmmd_jax.twosample import NetMMD
 from ntkmmd_jax.twosample.ntk import Sample

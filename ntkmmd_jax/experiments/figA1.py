@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from ntkmmd_jax import datasets, plotting
-from ntkmmd_jax.comparison import compare
 from ntkmmd_jax.experiments.experiment import Context, Experiment, Number, Outcome
 from ntkmmd_jax.networks import mlp
+from ntkmmd_jax.theory.comparison import compare
 
 TIMES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 PUBLISHED = {"softplus": 0.96, "relu": 0.62}

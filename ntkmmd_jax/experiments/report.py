@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ntkmmd_jax._lib.files import replace_file
 from ntkmmd_jax.experiments.experiment import Context, Experiment
-from ntkmmd_jax.pytree import replace_file
 
 
 def reproduce(

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ntkmmd_jax.measure import as_points
+from ntkmmd_jax._lib.points import as_points
 
 
 def gaussian_kernel(x1: Any, x2: Any, bandwidth: Any) -> jax.Array:

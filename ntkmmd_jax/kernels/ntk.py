@@ -13,10 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ntkmmd_jax import _neural_tangents
-from ntkmmd_jax.layers import MLP, activation_fn
-from ntkmmd_jax.measure import as_points
+from ntkmmd_jax._lib import neural_tangents as _neural_tangents
+from ntkmmd_jax._lib.points import as_points
 from ntkmmd_jax.networks import Network, Params, as_network
+from ntkmmd_jax.networks.layers import MLP, activation_fn
 
 JACOBIAN, VECTOR_PRODUCTS, STRUCTURED, CLOSED_FORM = 1, 2, 3, 4
 _IMPLEMENTATIONS = {

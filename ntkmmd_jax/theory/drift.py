@@ -12,13 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax.keys import as_key
-from ntkmmd_jax.measure import as_points, as_samples, check_finite, signed_measure
+from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.normals import normal
+from ntkmmd_jax._lib.points import as_points, as_samples, check_finite
+from ntkmmd_jax._lib.quotient import quotient
+from ntkmmd_jax._lib.records import record
+from ntkmmd_jax.measure import signed_measure
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
-from ntkmmd_jax.normals import normal
-from ntkmmd_jax.orders import fitted_order, training_times
-from ntkmmd_jax.pytree import record
-from ntkmmd_jax.quotient import quotient
+from ntkmmd_jax.theory.orders import fitted_order, training_times
 from ntkmmd_jax.training import SGD, trained_witness, trajectory
 from ntkmmd_jax.witness import inner
 

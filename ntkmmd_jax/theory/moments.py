@@ -15,10 +15,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib.points import as_samples, check_finite
+from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.kernels import empirical_ntk
-from ntkmmd_jax.measure import as_samples, check_finite
 from ntkmmd_jax.networks import Params
-from ntkmmd_jax.pytree import record
 
 _TILE = 1024
 

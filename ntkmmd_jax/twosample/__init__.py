@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ntkmmd_jax.keys import as_key
-from ntkmmd_jax.measure import as_samples, check_finite
+from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.points import as_samples, check_finite
 from ntkmmd_jax.twosample.c2st import C2ST
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from jax.scipy.special import ndtr, ndtri
 
 from ntkmmd_jax.calibration import centred, label_pool
-from ntkmmd_jax.measure import label_weights, signed_measure
-from ntkmmd_jax.statistics import mean_gap, mmd2, unbiased_mmd2
+from ntkmmd_jax.measure import label_weights, mean_gap, mmd2, signed_measure, unbiased_mmd2
 from ntkmmd_jax.theory import Theorem, asymptotic_weights, kernel_moments, quantile, tail
 from ntkmmd_jax.twosample.contract import analytic_result
 from ntkmmd_jax.twosample.result import TwoSampleResult

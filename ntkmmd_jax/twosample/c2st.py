@@ -18,6 +18,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from ntkmmd_jax._lib.points import points_like
+from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import (
     NullStatistics,
     Relabelling,
@@ -27,16 +29,8 @@ from ntkmmd_jax.calibration import (
     relabel,
     score_null,
 )
-from ntkmmd_jax.measure import (
-    SignedMeasure,
-    held_out,
-    points_like,
-    signed_measure,
-    split,
-    split_sizes,
-)
+from ntkmmd_jax.measure import SignedMeasure, held_out, signed_measure, split, split_sizes
 from ntkmmd_jax.networks import Network, Params, as_network, merged, mlp, restored
-from ntkmmd_jax.pytree import record, static
 from ntkmmd_jax.training import SGD
 from ntkmmd_jax.twosample.analytic import NORMAL, normal_result, warn_if_too_few
 from ntkmmd_jax.twosample.contract import (

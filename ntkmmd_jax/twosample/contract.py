@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax import calibration
+from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.points import as_samples
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
-from ntkmmd_jax.keys import as_key
-from ntkmmd_jax.measure import as_samples
-from ntkmmd_jax.network_check import check_network
+from ntkmmd_jax.networks.check import check_network
 from ntkmmd_jax.twosample.result import TwoSampleResult
 
 

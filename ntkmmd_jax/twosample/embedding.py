@@ -23,6 +23,9 @@ import optax
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.scipy.special import gammaincc
 
+from ntkmmd_jax._lib.normals import normal
+from ntkmmd_jax._lib.points import points_like
+from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import (
     NullStatistics,
     Relabelling,
@@ -33,9 +36,7 @@ from ntkmmd_jax.calibration import (
     score_null,
 )
 from ntkmmd_jax.kernels import gaussian_kernel, median_distance
-from ntkmmd_jax.measure import held_out, interleaved, points_like, split, split_sizes
-from ntkmmd_jax.normals import normal
-from ntkmmd_jax.pytree import record, static
+from ntkmmd_jax.measure import held_out, interleaved, split, split_sizes
 from ntkmmd_jax.twosample.analytic import warn_if_too_few
 from ntkmmd_jax.twosample.contract import (
     TwoSampleTest,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax.pytree import record, static
+from ntkmmd_jax._lib.records import record, static
 
 _NODES = 64  # of the quadrature of the F tail
 _DROP = 25.0  # beyond e^−25 of where it starts, the tail's integrand is left out

@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib.points import points_like
+from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import (
     NullStatistics,
     Relabelling,
@@ -22,8 +24,7 @@ from ntkmmd_jax.calibration import (
     relabel,
 )
 from ntkmmd_jax.kernels import gaussian_kernel, gaussian_profile, median_bandwidth
-from ntkmmd_jax.measure import points_like, random_orders, signed_measure
-from ntkmmd_jax.pytree import record, static
+from ntkmmd_jax.measure import random_orders, signed_measure
 from ntkmmd_jax.twosample.analytic import asymptotic_result, normal_law, warn_if_too_few
 from ntkmmd_jax.twosample.contract import (
     TwoSampleTest,

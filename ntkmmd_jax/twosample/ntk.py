@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import optax
 
 from ntkmmd_jax import calibration, theory
+from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import (
     NullStatistics,
     Relabelling,
@@ -30,13 +31,12 @@ from ntkmmd_jax.measure import (
     SignedMeasure,
     held_out,
     interleaved,
+    mean_gap,
     signed_measure,
     split,
     split_sizes,
 )
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
-from ntkmmd_jax.pytree import record, static
-from ntkmmd_jax.statistics import mean_gap
 from ntkmmd_jax.training import SGD, trained_witness
 from ntkmmd_jax.twosample.analytic import (
     NORMAL,

@@ -18,11 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax import calibration
-from ntkmmd_jax.keys import as_key
-from ntkmmd_jax.measure import as_points, check_finite, points_like, signed_measure
+from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
+from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.points import as_points, check_finite, points_like
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.measure import mean_gap, signed_measure
 from ntkmmd_jax.networks import Params, as_network
-from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static, whole_file
-from ntkmmd_jax.statistics import mean_gap
 
 AT_ONCE = 16  # pairs of blocks whose statistic is computed at once
 

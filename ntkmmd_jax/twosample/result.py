@@ -10,8 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
+from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.networks import as_network
-from ntkmmd_jax.pytree import load_leaves, record, refill, save_leaves, static, whole_file
 from ntkmmd_jax.witness import KINDS
 
 

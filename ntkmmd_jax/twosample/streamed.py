@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.points import as_points, check_finite
+from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax.calibration import check_level, check_reach, labellings
-from ntkmmd_jax.keys import as_key
-from ntkmmd_jax.measure import as_points, check_finite
-from ntkmmd_jax.progress import track
 from ntkmmd_jax.twosample.contract import score_result
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import Witness

@@ -1,0 +1,1 @@
+"""What every floor uses: inputs, records, files, laws, random numbers, progress; private."""

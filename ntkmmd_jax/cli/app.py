@@ -1,0 +1,240 @@
+"""The command line `ntkmmd`: a thin skin over the library. Bad input: one line and exit code 2."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ntkmmd_jax.cli.detect import detect
+from ntkmmd_jax.cli.inputs import (
+    check_outputs,
+    parse_grid,
+    parse_options,
+    parse_sizes,
+    read_samples,
+)
+
+app = typer.Typer(
+    help="Two-sample testing with the neural tangent kernel.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+app.command()(detect)
+
+
+@app.callback()
+def _commands() -> None:
+    """Keep `test` a command of its own, however many there are."""
+
+
+@app.command()
+def test(
+    x: Annotated[str | None, typer.Argument(help="Sample of p: .npy, .npz[:array] or .csv")] = None,
+    y: Annotated[str | None, typer.Argument(help="Sample of q, with the same features")] = None,
+    demo: Annotated[bool, typer.Option(help="Use built-in data: a covariance shift")] = False,
+    method: Annotated[str, typer.Option(help="Which test; `ntkmmd info` lists them")] = "net",
+    level: Annotated[float, typer.Option(help="Probability of a false rejection")] = 0.05,
+    permutations: Annotated[int, typer.Option(help="Label permutations")] = 400,
+    seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="An option of the method, as learning_rate=0.01"),
+    ] = None,
+    compare: Annotated[bool, typer.Option(help="Also compare trained with exact")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the null and the statistic here")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save the result, witness included")] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether .csv files begin with column names"),
+    ] = None,
+) -> None:
+    """Test whether two samples come from the same distribution."""
+    import ntkmmd_jax as ntk
+    from ntkmmd_jax import plotting
+
+    check_outputs(plot, save)
+    options = parse_options(option or [], method)
+    sample_x, sample_y = read_samples(x, y, demo, seed, header)
+    result = ntk.two_sample_test(
+        sample_x,
+        sample_y,
+        method=method,
+        key=seed,
+        level=level,
+        n_permutations=permutations,
+        **options,
+    )
+    report: dict[str, Any] = result.to_dict()
+    text = [repr(result)]
+    comparison = ntk.compare(seed, sample_x, sample_y) if compare else None
+    if comparison is not None:
+        report["compare"] = comparison.to_dict()
+        text += ["", "trained against exact, on all data:", repr(comparison)]
+    print(json.dumps(report) if as_json else "\n".join(text), flush=True)
+    # Files come last: if one cannot be written, the result is there.
+    written = [] if save is None else [f"saved: {result.save(save)}"]
+    if plot is not None:
+        plotting.save(plotting.report(result, comparison), plot)
+        written.append(f"plot: {plot}")
+    if written and not as_json:
+        print("\n" + "\n".join(written))
+
+
+@app.command()
+def sweep(
+    family: Annotated[str, typer.Argument(help="Sampler in datasets, as covariance_shift")],
+    grid: Annotated[
+        list[str], typer.Option("--grid", "-g", help="rho=0:0.16:5 (start:stop:count) or a,b,c")
+    ],
+    test: Annotated[
+        list[str] | None, typer.Option("--test", "-t", help="Method; may repeat")
+    ] = None,
+    n: Annotated[str, typer.Option(help="Samples of each, or n_x,n_y")] = "200",
+    runs: Annotated[int, typer.Option(help="Replicas per cell")] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for table, plot and checkpoint")] = Path(
+        "sweep"
+    ),
+    resume: Annotated[bool, typer.Option(help="Go on with an interrupted sweep in --out")] = False,
+    batch_size: Annotated[int | None, typer.Option(help="Replicas at once on a device")] = None,
+    devices: Annotated[int | None, typer.Option(help="Devices; on CPU, all cores", min=1)] = None,
+    progress: Annotated[bool, typer.Option(help="Show a progress bar")] = True,
+    distributed: Annotated[bool, typer.Option(help="Join processes by jax.distributed")] = False,
+    coordinator: Annotated[str | None, typer.Option(help="host:port of process 0")] = None,
+    processes: Annotated[int | None, typer.Option(help="How many processes")] = None,
+    process_id: Annotated[int | None, typer.Option(help="Which of them this is")] = None,
+) -> None:
+    """Estimate the power of tests over a grid: table as csv and json, plot as png."""
+    import jax
+
+    import ntkmmd_jax as ntk
+    from ntkmmd_jax import plotting
+    from ntkmmd_jax._lib.keys import check_seed
+
+    points, sizes = parse_grid(grid), parse_sizes(n)
+    check_seed(seed)
+    if not distributed and (coordinator, processes, process_id) != (None, None, None):
+        raise ValueError("--coordinator, --processes and --process-id go with --distributed")
+    if family not in ntk.datasets.SAMPLERS:
+        known = ", ".join(ntk.datasets.SAMPLERS)
+        raise ValueError(f"unknown family {family!r}; the known ones are {known}")
+    tests = [ntk.make_test(name) for name in test or ["net"]]
+    if distributed:
+        jax.distributed.initialize(coordinator, processes, process_id)
+    else:
+        ntk.use_cores(devices, lapack=any(made.uses_lapack for made in tests))
+    checkpoint = out / "checkpoint.jsonl"
+    if checkpoint.exists() and not resume and jax.process_index() == 0:
+        raise ValueError(f"{checkpoint} is there already: --resume it, or choose another --out")
+    table = ntk.power_sweep(
+        seed,
+        test or ["net"],
+        getattr(ntk.datasets, family),
+        points,
+        n=sizes,
+        n_runs=runs,
+        batch_size=batch_size,
+        devices=devices,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    if jax.process_index() == 0:
+        table.to_csv(out / "power.csv")
+        table.save(out / "power.json")
+        print(table, flush=True)
+        plotting.save(table.plot().figure, out / "power.png")
+        print(f"\nwritten: {out}/power.csv, power.json, power.png")
+
+
+@app.command()
+def reproduce(
+    ids: Annotated[list[str] | None, typer.Argument(help="fig1, tabA1, …, or all")] = None,
+    runs: Annotated[int | None, typer.Option(help="Replicas; the default is the paper's")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for json, png and the report")] = Path(
+        "reproduction"
+    ),
+    devices: Annotated[int | None, typer.Option(help="Devices; on CPU, all cores", min=1)] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with an interrupted run in --out")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
+    progress: Annotated[bool, typer.Option(help="Show progress bars")] = True,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="A stand-in: digits for MNIST, synthetic for MSRC-12; may repeat"),
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List the experiments and stop")] = False,
+) -> None:
+    """Run figures and tables of the paper, ours beside the published."""
+    import ntkmmd_jax as ntk
+    from ntkmmd_jax import experiments
+
+    if listing:
+        for name, found in experiments.EXPERIMENTS.items():
+            often = f"{found.runs} run{'s' * (found.runs > 1)}"
+            time = f"{often}, about {found.minutes:g} min on 2 cores"
+            paper = f" (paper: {found.paper_runs})" if found.paper_runs else ""
+            print(f"{name:8}{found.title} — {time}{paper}")
+        return
+    chosen = experiments.named(ids or [])
+    ntk.use_cores(devices, lapack=any(found.uses_lapack for found in chosen))
+    options = {"runs": runs, "out": out, "devices": devices, "resume": resume, "seed": seed}
+    for record in experiments.reproduce(ids or [], **options, data=data or (), progress=progress):
+        print(f"{record['id']}: {record['title']}, {record['seconds']:.0f} s")
+    print(f"written: {out}/report.md, report.html")
+
+
+@app.command()
+def info(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
+) -> None:
+    """Show versions, devices and methods."""
+    import importlib.metadata
+    import platform
+
+    import jax
+
+    import ntkmmd_jax as ntk
+
+    names = ("ntkmmd-jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy")
+    found = {
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in names},
+    }
+    devices = [f"{device.platform}:{device.id} ({device.device_kind})" for device in jax.devices()]
+    if as_json:
+        print(json.dumps({"versions": found, "devices": devices, "methods": ntk.methods()}))
+        return
+    width = max(map(len, [*found, *ntk.methods()]))
+    for title, rows in (("versions", found), ("methods", ntk.methods())):
+        print(title)
+        print("\n".join(f"  {name:<{width}}  {text}" for name, text in rows.items()))
+    print("devices")
+    print("\n".join(f"  {device}" for device in devices))
+
+
+def main() -> None:
+    """Run the command line; every foreseeable failure is one line on stderr and exit code 2."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        usage = hasattr(error, "format_message")  # the command line's own complaints
+        if not usage and not _foreseeable(error):
+            raise
+        message = error.format_message() if usage else str(error) or type(error).__name__
+        if message:  # empty where the help page has already been shown
+            print(f"ntkmmd: {' '.join(message.split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _foreseeable(error: Exception) -> bool:
+    """Bad input, files that are not there, numbers or arrays beyond all bounds."""
+    too_large = type(error).__name__ == "JaxRuntimeError" and "RESOURCE_EXHAUSTED" in str(error)
+    kinds = (ValueError, TypeError, OSError, ImportError, OverflowError, MemoryError)
+    return too_large or isinstance(error, kinds)

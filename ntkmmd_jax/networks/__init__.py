@@ -1,0 +1,27 @@
+"""Networks f(x; θ): pairs of pure functions, some leaves of θ frozen; ours, flax's or anybody's."""
+
+from ntkmmd_jax.networks.check import check_network
+from ntkmmd_jax.networks.network import (
+    Network,
+    Params,
+    as_network,
+    convnet,
+    freeze,
+    from_flax,
+    merged,
+    mlp,
+    restored,
+)
+
+__all__ = [
+    "Network",
+    "Params",
+    "as_network",
+    "check_network",
+    "convnet",
+    "freeze",
+    "from_flax",
+    "merged",
+    "mlp",
+    "restored",
+]

@@ -1,0 +1,293 @@
+"""Power sweeps: the fraction of replicas that each test rejects, at every point of a grid.
+
+Replica r of grid cell c has the key fold_in(fold_in(key, c), r), so the counts are the same
+whatever the batch size, the number of devices or processes, and whether the sweep was interrupted.
+All tests of a cell see the same data, and the same key. A cell's peak memory is that of one batch
+of replicas on each device: it does not grow with `n_runs`.
+"""
+
+import dataclasses
+import os
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, PartitionSpec
+
+from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.progress import replica_bar
+from ntkmmd_jax.power.checkpoint import Checkpoint
+from ntkmmd_jax.power.fingerprint import configuration
+from ntkmmd_jax.power.grid import Cell, cells_of
+from ntkmmd_jax.power.sampler import Fixed, Sampler, check_draws, draw
+from ntkmmd_jax.power.table import PowerRow, PowerTable
+from ntkmmd_jax.twosample import TwoSampleTest, make_test
+
+_CACHE = 6e6  # bytes of replicas that a CPU core works on at once
+_ROUND = 64  # batches per dispatch: the host hears back, and records, this often
+
+
+def power_sweep(
+    key: Any,
+    tests: Mapping[str, TwoSampleTest | str] | Sequence[str],
+    sampler: Sampler,
+    grid: Mapping[str, Any],
+    *,
+    n: int | tuple[int, int] = 200,
+    n_runs: int = 500,
+    batch_size: int | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
+    checkpoint: Any = None,
+    progress: bool = True,
+) -> PowerTable:
+    """Estimate the power of tests over a grid, on fresh data for every replica.
+
+    Args:
+        key: A JAX key or an int seed.
+        tests: Names to tests (or method names); or a sequence of method names.
+        sampler: `sampler(key, n_x, n_y, **point) -> (x, y)`, pure JAX. Pass one and the same object
+            to every call: a new lambda or partial is a new program, compiled anew.
+        grid: Parameter names to values; all combinations are run. `n`, `n_x`, `n_y` are sizes; else
+            a name goes to the sampler if it takes it; else it is an option of the tests that have
+            it, or of their `mlp` (widths, activation, …). Floats are traced and never recompile.
+        n: Sample size, or a pair for x and y.
+        n_runs: Replicas per cell.
+        batch_size: Replicas that a device runs at once; by default what fits its cache or memory.
+        devices: How many local devices, or which; all by default.
+        checkpoint: A path. Finished batches are recorded there, and an interrupted sweep resumes.
+            What sampler and tests compute is part of the record: that of another sweep is refused.
+        progress: Whether to show a progress bar on a terminal.
+
+    Returns:
+        A `PowerTable`. A replica whose p-value is NaN (a training that diverged, say) has no
+        verdict: it is no rejection, is counted as a failure of its row, and there is a warning.
+    """
+    key = as_key(key)
+    tests = _as_tests(tests)
+    cells = cells_of(tests, sampler, grid, n)
+    _check_whole("n_runs", n_runs)
+    if batch_size is not None:
+        _check_whole("batch_size", batch_size)
+    for cell in cells:
+        for test in cell.tests.values():
+            test.check_sizes(*cell.sizes)
+    mesh = Mesh(np.asarray(_devices(devices)), ("replicas",))
+    _check_threads(mesh, tests)
+    samples = [check_draws(key, sampler, c.sizes, c.fixed, c.traced) for c in cells]
+    record = None
+    if checkpoint is not None and jax.process_index() == 0:
+        described = configuration(key, tests, sampler, cells, samples, n_runs)
+        record = Checkpoint(checkpoint, described)
+    all_finished, all_counts, all_seconds = _recorded(record, len(cells), len(tests), n_runs)
+    rows = []
+    with replica_bar(len(cells), n_runs, show=progress and jax.process_index() == 0) as bar:
+        for c, cell in enumerate(cells):
+            finished, seconds = int(all_finished[c]), float(all_seconds[c])
+            counts = np.asarray(all_counts[c])
+            bar.start(cell.point, finished)
+            size = batch_size or _batch_size(cell, samples[c], mesh)
+            rounds = _rounds(n_runs, size * mesh.size)
+            while finished < n_runs:
+                start = time.perf_counter()
+                last = min(finished + rounds * size * mesh.size, n_runs)
+                new = _count(cell, sampler, mesh, key, c, finished, last, rounds, size)
+                spent = time.perf_counter() - start
+                if record is not None:
+                    entry = {"cell": c, "from": finished, "to": last, "seconds": spent}
+                    entry |= dict(zip(("rejections", "failures"), new.tolist(), strict=True))
+                    record.add(entry)
+                counts = counts + new
+                seconds += spent
+                bar.advance(last - finished)
+                finished = last
+            rows += [
+                PowerRow(name, cell.point, n_runs, rejections, seconds, failures)
+                for name, rejections, failures in zip(cell.tests, *counts.tolist(), strict=True)
+            ]
+    if jax.process_index() == 0:
+        _warn_of_failures(rows)
+    return PowerTable(rows)
+
+
+def _rounds(n_runs: int, at_once: int) -> int:
+    """Batches per dispatch: few dispatches, all of one length, so that they share a program."""
+    total = -(-n_runs // at_once)
+    return -(-total // -(-total // _ROUND))
+
+
+def _count(
+    cell: Cell,
+    sampler: Sampler,
+    mesh: Mesh,
+    key: jax.Array,
+    c: int,
+    first: int,
+    last: int,
+    rounds: int,
+    size: int,
+) -> np.ndarray:
+    """Rejections and failures (2, tests) among replicas `first` to `last` of a cell."""
+    counts = _rejections(
+        list(cell.tests.values()),
+        cell.traced,
+        jax.random.fold_in(key, c),
+        jnp.asarray(first, jnp.int32),
+        jnp.asarray(last, jnp.int32),
+        sampler=sampler,
+        fixed=cell.fixed,
+        sizes=cell.sizes,
+        mesh=mesh,
+        rounds=rounds,
+        size=size,
+    )
+    # Summed by the host: a collective would make the device that is ready first hold a thread.
+    total = sum(np.asarray(shard.data)[0] for shard in counts.addressable_shards)
+    if jax.process_count() > 1:
+        total = multihost_utils.process_allgather(total).sum(axis=0)
+    return total
+
+
+@jax.jit(static_argnames=("sampler", "fixed", "sizes", "mesh", "rounds", "size"))
+def _rejections(
+    tests: list[TwoSampleTest],
+    traced: dict[str, jax.Array],
+    cell_key: jax.Array,
+    first: jax.Array,
+    last: jax.Array,
+    *,
+    sampler: Sampler,
+    fixed: Fixed,
+    sizes: tuple[int, int],
+    mesh: Mesh,
+    rounds: int,
+    size: int,
+) -> jax.Array:
+    """One program: replicas sharded over the devices, `size` at a time.
+
+    Returns:
+        Counts of p ≤ level, and of p-values that are NaN, shape (devices, 2, tests).
+    """
+
+    def replica(tests, traced, cell_key, r):
+        k_data, k_test = jax.random.split(jax.random.fold_in(cell_key, r))
+        x, y = draw(sampler, sizes, fixed, k_data, traced)
+        results = [test(k_test, x, y) for test in tests]
+        rejected = jnp.stack([result.reject for result in results])
+        return jnp.stack([rejected, jnp.stack([jnp.isnan(result.pvalue) for result in results])])
+
+    def on_device(tests, traced, cell_key, last, replicas):
+        def batch(total, rs):
+            found = jax.vmap(lambda r: replica(tests, traced, cell_key, r))(rs)
+            asked_for = (rs < last)[:, None, None]
+            return total + jnp.sum(found & asked_for, axis=0, dtype=jnp.int32), None
+
+        start = jnp.zeros((2, len(tests)), jnp.int32)
+        return jax.lax.scan(batch, start, replicas.reshape(rounds, size))[0][None]
+
+    whole, split = PartitionSpec(), PartitionSpec("replicas")
+    specs = (whole, whole, whole, whole, split)
+    replicas = first + jnp.arange(rounds * size * mesh.size, dtype=jnp.int32)
+    sharded = jax.shard_map(on_device, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)
+    return sharded(tests, traced, cell_key, last, replicas)
+
+
+def _as_tests(tests: Mapping | Sequence[str]) -> dict[str, TwoSampleTest]:
+    if isinstance(tests, str):
+        tests = [tests]
+    if not isinstance(tests, Iterable):
+        raise TypeError(f"tests must map names to tests, or be a list of methods; got {tests!r}")
+    named = tests if isinstance(tests, Mapping) else {name: name for name in tests}
+    if not named:
+        raise ValueError("no tests given: name at least one, as {'net': NetMMD()} or ['net']")
+    made = {str(name): make_test(test) for name, test in named.items()}
+    # Replicas share their pool of labellings: exact all the same (see `calibration`), and faster.
+    return {
+        name: dataclasses.replace(test, shared_pool=True) if hasattr(test, "shared_pool") else test
+        for name, test in made.items()
+    }
+
+
+def _devices(devices: Any) -> list[jax.Device]:
+    """The devices of all processes, or as many of the local ones as asked for."""
+    available = jax.devices() if jax.process_count() > 1 else jax.local_devices()
+    if devices is None:
+        return available
+    if isinstance(devices, int) and not isinstance(devices, bool):
+        if not 1 <= devices <= len(available):
+            raise ValueError(f"devices = {devices}, but there are {len(available)}: {available}")
+        return available[:devices]
+    chosen = list(devices) if isinstance(devices, Sequence | np.ndarray) else []
+    if not chosen or not all(isinstance(device, jax.Device) for device in chosen):
+        raise ValueError(f"devices must be how many, or a list of JAX's; got {devices!r}")
+    return chosen
+
+
+def _check_whole(name: str, value: Any) -> None:
+    """Refuse what is no number of replicas; they are counted in 32 bits."""
+    if not (isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**30):
+        raise ValueError(f"{name} must be a whole number of at least 1, below 2^30; got {value!r}")
+
+
+def _check_threads(mesh: Mesh, tests: dict[str, TwoSampleTest]) -> None:
+    """Refuse what would hang: on a CPU, LAPACK calls of several devices wait for pool threads.
+
+    XLA's pool has a thread per core, or as many as the environment variable NPROC says when the
+    backend starts; each device keeps one while it waits for another to do its LAPACK work.
+    """
+    threads = int(os.environ.get("NPROC") or os.cpu_count() or 1)
+    lapack = [name for name, test in tests.items() if test.uses_lapack]
+    local = len(mesh.local_devices)
+    if mesh.local_devices[0].platform == "cpu" and lapack and local > 1 and threads < 2 * local:
+        raise ValueError(
+            f"{lapack} call LAPACK, which can hang on {local} CPU devices with {threads} threads: "
+            f"set the environment variable NPROC={4 * local} before Python starts (or call "
+            "use_cores(lapack=True) before the first use of JAX), or take devices=1"
+        )
+
+
+def _batch_size(cell: Cell, samples: tuple, mesh: Mesh) -> int:
+    """Replicas at once on a device: as many as its cache holds, or a share of its memory."""
+    key = jax.eval_shape(jax.random.key, 0)
+    networks = {test.network for test in cell.tests.values() if hasattr(test, "network")}
+    params = [jax.eval_shape(net.init, key, samples[0]) for net in networks]
+    per_replica = 4 * sum(
+        leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves((samples, params))
+    )
+    budget = _CACHE if mesh.devices.flat[0].platform == "cpu" else 1e9
+    return int(np.clip(budget // per_replica, 1, 256))
+
+
+def _recorded(
+    record: Checkpoint | None, n_cells: int, n_tests: int, n_runs: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Finished replicas, counts and seconds of every cell; known to every process."""
+    totals = (
+        np.zeros(n_cells, np.int32),
+        np.zeros((n_cells, 2, n_tests), np.int32),
+        np.zeros(n_cells),
+    )
+    if record is not None:
+        totals = record.totals(n_cells, n_tests, n_runs)
+    if jax.process_count() > 1:
+        totals = jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(totals))
+    return totals
+
+
+def _warn_of_failures(rows: list[PowerRow]) -> None:
+    """Say once how many replicas of which tests had no verdict."""
+    failures: dict[str, int] = {}
+    for row in rows:
+        failures[row.test] = failures.get(row.test, 0) + row.failures
+    if failed := ", ".join(f"{count} of {name!r}" for name, count in failures.items() if count):
+        n_runs = sum(row.n_runs for row in rows if row.test == rows[0].test)
+        warnings.warn(
+            f"replicas without a verdict (their p-value is NaN) among {n_runs} of each test: "
+            f"{failed}. They count as not rejected; `failures` of a row says where",
+            RuntimeWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,106 @@
+"""How to train: stochastic gradient descent on L(θ) = −Σ w_i f(z_i; θ), for a short time.
+
+    θ_k = θ_{k−1} + α Σ_{i in batch k} w_i ∇f(z_i; θ_{k−1}).
+
+The loss is a sum over samples whose weights already hold 1/n, so one epoch takes time t = α
+whatever the batch size, and k of n samples α k/n. The paper's "effective learning rate" is α / n_X.
+"""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.measure import SignedMeasure
+
+_RATE = 0.1
+
+
+@record
+class SGD:
+    """How to train: plain SGD with momentum, or any optax optimizer.
+
+    The default is the paper's: one pass over the shuffled samples, batch size 1, α = 0.1.
+    """
+
+    learning_rate: Any = _RATE  # α; an optimizer has its own
+    batch_size: int | None = static(default=1)  # None: full-batch gradient descent
+    epochs: int = static(default=1)
+    momentum: float = static(default=0.0)
+    optimizer: optax.GradientTransformation | None = static(default=None)
+    shuffle: bool = static(default=True)  # else visit the points in their order
+
+    def __post_init__(self) -> None:
+        for name, value in (("batch_size", self.batch_size or 1), ("epochs", self.epochs)):
+            if not (isinstance(value, int) and value >= 1):
+                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must lie in [0, 1); got {self.momentum!r}")
+        if isinstance(self.learning_rate, int | float) and not 0 < self.learning_rate < float(
+            "inf"
+        ):
+            raise ValueError(
+                f"learning_rate must be positive and finite; got {self.learning_rate!r}"
+            )
+        if self.optimizer is not None:
+            self._check_optimizer()
+
+    def _check_optimizer(self) -> None:
+        if not isinstance(self.optimizer, optax.GradientTransformation):
+            raise TypeError(
+                "optimizer must be an optax GradientTransformation, such as optax.adam(1e-3); "
+                f"got {self.optimizer!r}"
+            )
+        rate = self.learning_rate  # traced ones come from a pytree that was checked when built
+        own = isinstance(rate, int | float | np.number) and np.float32(rate) != np.float32(_RATE)
+        if own or self.momentum:
+            raise ValueError(
+                "an optax optimizer has a learning rate of its own, and momentum: set them there; "
+                f"got learning_rate={rate!r}, momentum={self.momentum!r} beside it"
+            )
+
+    def transformation(self) -> optax.GradientTransformation:
+        """The optax optimizer that makes the steps."""
+        return self.optimizer or optax.sgd(self.learning_rate, momentum=self.momentum or None)
+
+    def steps_per_epoch(self, n: int) -> int:
+        """How many batches cover n samples; the last may be short."""
+        return -(-n // min(self.batch_size or n, n))
+
+    def batches(self, key: jax.Array, weights: jax.Array) -> SignedMeasure:
+        """The visiting order of all epochs: indices of points (steps, batch) and their weights."""
+        n = len(weights)
+        size = min(self.batch_size or n, n)
+        if self.shuffle:
+            orders = jnp.argsort(jax.random.bits(key, (self.epochs, n)), axis=1)
+        else:
+            orders = jnp.tile(jnp.arange(n), (self.epochs, 1))
+        epochs = jax.vmap(lambda order: SignedMeasure(order, weights[order]).batched(size))(orders)
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, size), epochs)
+
+    def elapsed(self, steps: Any, n: int) -> jax.Array:
+        """The time that plain SGD has spent after some steps on n samples.
+
+        α times the passes over the samples: a short last batch takes as much less time. With
+        momentum μ, step j moves θ by α (1 + μ + … + μ^(k−j)) of its gradient by the end of step k,
+        and counts by that and its share of the samples; so the start-up transient is exact.
+        """
+        steps, per_epoch, mu = np.asarray(steps), self.steps_per_epoch(n), self.momentum
+        spent = self.visited(steps, n) * per_epoch / n  # in steps of mean size
+        if mu:
+            every = np.arange(steps.max() + 1)
+            shares = np.diff(self.visited(every, n), prepend=0) * per_epoch / n
+            owed = itertools.accumulate(shares, lambda total, share: mu * (total + share))
+            spent = spent - np.fromiter(owed, float)[steps]
+        spent = jnp.asarray(spent, jnp.result_type(float))
+        return self.learning_rate * spent / ((1 - mu) * per_epoch)
+
+    def visited(self, steps: np.ndarray, n: int) -> np.ndarray:
+        """How many samples some steps have visited, all epochs together."""
+        per_epoch = self.steps_per_epoch(n)
+        size = min(self.batch_size or n, n)
+        return steps // per_epoch * n + np.minimum(steps % per_epoch * size, n)

@@ -1,0 +1,173 @@
+"""Witnesses from a stream: batches of x and y of unknown number, each seen once.
+
+The velocity is the difference of two running means of gradients, v = ḡ_x − ḡ_y, taken at
+θ0 + t v with the v of the moment. At t = 0 that is the exact witness; at t > 0 it is online
+training for time t, whatever the length of the stream: after k batches the displacement is
+t times the mean gradient along the way, as SGD with step t/k has it, so that
+ĝ = exact + O(t) holds at every moment and no total length has to be known.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
+from ntkmmd_jax._lib.points import as_points, check_finite
+from ntkmmd_jax._lib.progress import track
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.measure import SignedMeasure
+from ntkmmd_jax.networks import Network, Params, as_network, merged, restored
+from ntkmmd_jax.witness import Witness, displaced, velocity
+
+_KIND = "WitnessStream"  # of its files
+
+
+@record
+class WitnessStream:
+    """The state: O(1) memory in the number of samples seen; a pytree to save and resume."""
+
+    params: Params  # θ0, all leaves
+    mean_x: Params  # ḡ_x, mean gradient over the x samples, on the trained leaves
+    mean_y: Params  # ḡ_y
+    n_x: jax.Array  # () samples of x so far
+    n_y: jax.Array  # () samples of y so far
+    time: jax.Array  # () t; 0 accumulates the exact witness
+    network: Network = static()
+    features: tuple[int, ...] = static()  # shape of one point
+
+    @property
+    def velocity(self) -> Params:
+        """v = ḡ_x − ḡ_y."""
+        return jax.tree.map(jnp.subtract, self.mean_x, self.mean_y)
+
+    def witness(self) -> Witness:
+        """The witness of all samples so far; both sides must have been seen."""
+        for name, n in (("x", self.n_x), ("y", self.n_y)):
+            if not isinstance(n, jax.core.Tracer) and n == 0:
+                raise ValueError(f"no sample of {name} has been seen yet")
+        return Witness(
+            self.params, self.velocity, self.time, network=self.network, features=self.features
+        )
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Save the state; `streaming.load(path)` resumes it."""
+        about = {"network": self.network.recipe, "features": self.features}
+        return save_leaves(path, self, kind=_KIND, **about)
+
+    def load(self, path: str | os.PathLike) -> "WitnessStream":
+        """The saved state of a stream like this one: `start(network, params, features).load(path)`.
+
+        Of this one only the network and the shapes matter, θ0 is the file's.
+        """
+        leaves, header = load_leaves(path, _KIND)
+        loaded = refill(self, leaves, source=str(path))
+        ours = json.loads(json.dumps({"network": self.network.recipe, "features": self.features}))
+        for name, value in ours.items():
+            if header.get(name, value) != value:
+                raise ValueError(
+                    f"{path} is of a stream with {name} {header[name]}; this one has {value}"
+                )
+        return loaded
+
+
+def load(path: str | os.PathLike, *, network: Any = None) -> WitnessStream:
+    """The saved state of a stream, to go on with.
+
+    Args:
+        path: What `WitnessStream.save` wrote.
+        network: The network, only if it is a function of your own, which no file can hold.
+    """
+    network = None if network is None else as_network(network)
+    leaves, header = load_leaves(path, _KIND)
+    with whole_file(path):
+        network, features = restored(header["network"], network), tuple(header["features"])
+
+        def blank(key: jax.Array, x: jax.Array) -> WitnessStream:
+            return start(network, network.init(key, x), features)
+
+        one = jax.ShapeDtypeStruct((1, *features), jnp.result_type(float))
+        like = jax.eval_shape(blank, jax.random.key(0), one)
+        return refill(like, leaves, source=str(path))
+
+
+def start(
+    network: Any, params: Params, features: int | tuple[int, ...], *, time: Any = 0.0
+) -> WitnessStream:
+    """Begin a stream at θ0.
+
+    Args:
+        network: A network of ours or an `(init, apply)` pair.
+        params: θ0, as `network.init` draws it.
+        features: Shape of one point, or the number of its coordinates.
+        time: t; 0 for the exact witness, a small number to train.
+    """
+    network = as_network(network)
+    features = (features,) if isinstance(features, int) else tuple(features)
+    zero = jax.tree.map(jnp.zeros_like, network.trainable(params)[1])
+    count = jnp.zeros((), jnp.int32)
+    time = jnp.asarray(time, jnp.result_type(float))
+    return WitnessStream(params, zero, zero, count, count, time, network=network, features=features)
+
+
+def update(stream: WitnessStream, x: Any = None, y: Any = None) -> WitnessStream:
+    """Take in a batch of x, of y, or of both; bad input raises and leaves the stream as it was."""
+    batches = {"x": x, "y": y}
+    for name, batch in batches.items():
+        if batch is None:
+            continue
+        batches[name] = batch = as_points(batch, name)
+        if batch.shape[1:] != stream.features:
+            raise ValueError(
+                f"{name} has samples of shape {batch.shape[1:]}; the stream's are {stream.features}"
+            )
+        if not isinstance(batch, jax.core.Tracer):
+            check_finite(batch, name)
+    return _update(stream, batches["x"], batches["y"])
+
+
+@jax.jit
+def _update(stream: WitnessStream, x: jax.Array | None, y: jax.Array | None) -> WitnessStream:
+    _, theta = stream.network.trainable(stream.params)
+    at = displaced(theta, stream.velocity, stream.time)
+    mean_x, n_x = _absorb(stream, at, stream.mean_x, stream.n_x, x)
+    mean_y, n_y = _absorb(stream, at, stream.mean_y, stream.n_y, y)
+    return WitnessStream(
+        stream.params,
+        mean_x,
+        mean_y,
+        n_x,
+        n_y,
+        stream.time,
+        network=stream.network,
+        features=stream.features,
+    )
+
+
+def _absorb(
+    stream: WitnessStream, at: Params, mean: Params, n: jax.Array, batch: jax.Array | None
+) -> tuple[Params, jax.Array]:
+    """Running mean of the gradients at `at` over n samples and a batch more."""
+    if batch is None:
+        return mean, n
+    size = len(batch)
+    uniform = SignedMeasure(batch, jnp.full(size, 1.0 / size, batch.dtype))
+    new = velocity(stream.network, merged(stream.params, at), uniform)
+    share = size / (n + size)
+    return jax.tree.map(lambda old, new: old + share * (new - old), mean, new), n + size
+
+
+def accumulate(
+    stream: WitnessStream, batches: Iterable[tuple[Any, Any]], *, progress: bool = True
+) -> WitnessStream:
+    """Take in an iterator of pairs (x batch, y batch); either may be None.
+
+    Batches of one size compile once; a last short one compiles once more.
+    """
+    for x, y in track(batches, "batches", show=progress):
+        stream = update(stream, x, y)
+    return stream

@@ -1,0 +1,152 @@
+"""The trained witness, at the end of the training or along it: v = (θ_t − θ0) / t."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax._lib.points import as_points
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.measure import SignedMeasure
+from ntkmmd_jax.networks import Network, Params, two_layer
+from ntkmmd_jax.training.sgd import SGD
+from ntkmmd_jax.witness import Witness, inner, velocity
+
+
+def trained_witness(
+    key: jax.Array, network: Network, params: Params, measure: SignedMeasure, sgd: SGD
+) -> Witness:
+    """Train from θ0 = `params` on a signed measure and return the witness.
+
+    With an optax optimizer of its own scale, time is measured by how far it went along the
+    gradient flow: t = ⟨θ_t − θ0, v_0⟩ / |v_0|² with v_0 = −∇L(θ0).
+
+    Args:
+        key: For the order of the samples; unused if not shuffled.
+        network: The network f.
+        params: θ0, as `network.init` draws it.
+        measure: Training points and weights.
+        sgd: How to train.
+    """
+    plain = sgd.optimizer is None and sgd.momentum == 0
+    if plain and two_layer.applies(network):
+        return _two_layer_witness(key, network, params, measure, sgd)
+    return trajectory(key, network, params, measure, sgd)[-1]
+
+
+@jax.jit(static_argnames="network")
+def _two_layer_witness(
+    key: jax.Array, network: Network, params: Params, measure: SignedMeasure, sgd: SGD
+) -> Witness:
+    """The last witness of `trajectory`, several steps at a time."""
+    batches = sgd.batches(key, measure.weights)
+    moved = two_layer.displacement(network, params, measure, batches, sgd.learning_rate)
+    t = sgd.elapsed(len(batches.weights), len(measure.weights))
+    v = jax.tree.map(lambda leaf: leaf / t, moved)
+    return Witness(params, v, t, network=network, features=measure.points.shape[1:])
+
+
+@record
+class Trajectory:
+    """Snapshots of the witness along the training, `path[i]` after `path.counts[i]` samples."""
+
+    params: Params  # θ0, all leaves
+    velocity: Params  # (θ_k − θ0) / t_k, trained leaves with a leading axis (len(counts), ...)
+    time: jax.Array  # (len(counts),), the training time t_k spent so far
+    counts: tuple[int, ...] = static()
+    network: Network = static()
+    features: tuple[int, ...] = static()  # shape of one point
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, i: int) -> Witness:
+        return self._witness(jax.tree.map(lambda leaf: leaf[i], self.velocity), self.time[i])
+
+    def _witness(self, v: Params, t: jax.Array) -> Witness:
+        return Witness(self.params, v, t, network=self.network, features=self.features)
+
+    def scores(self, points: Any) -> jax.Array:
+        """Every snapshot's witness at the points, shape (len(counts), n)."""
+        points = as_points(points, "the points")
+        return jax.vmap(lambda v, t: self._witness(v, t)(points))(self.velocity, self.time)
+
+    def statistics(self, measure: SignedMeasure) -> jax.Array:
+        """T̂_net after each count of samples: the mean gap on a measure, shape (len(counts),)."""
+        return self.scores(measure.points) @ measure.weights
+
+
+@jax.jit(static_argnames=("network", "every"))
+def trajectory(
+    key: jax.Array,
+    network: Network,
+    params: Params,
+    measure: SignedMeasure,
+    sgd: SGD,
+    *,
+    every: int | None = None,
+) -> Trajectory:
+    """Train and record a snapshot after every so many samples, and at the end.
+
+    Args:
+        key: For the order of the samples.
+        network: The network f.
+        params: θ0.
+        measure: Training points and weights.
+        sgd: How to train.
+        every: Samples between snapshots, a multiple of the batch size; None for the end only.
+    """
+    n = len(measure.weights)
+    batch_size = min(sgd.batch_size or n, n)
+    if every is not None and (every < 1 or every % batch_size):
+        raise ValueError(f"every = {every} must be a multiple of the batch size {batch_size}")
+    f, theta = network.trainable(params)
+    optimizer = sgd.transformation()
+
+    def loss(displacement: Params, batch: SignedMeasure) -> jax.Array:
+        at = jax.tree.map(jnp.add, theta, displacement)
+        return -jnp.vdot(batch.weights, f(at, batch.points))
+
+    def sgd_step(carry: tuple, picked: SignedMeasure) -> tuple[tuple, None]:
+        displacement, state = carry
+        batch = SignedMeasure(measure.points[picked.points], picked.weights)
+        updates, state = optimizer.update(
+            jax.grad(loss)(displacement, batch), state, jax.tree.map(jnp.add, theta, displacement)
+        )
+        # θ − θ0 is accumulated, not θ: a small step is not rounded away beside a large weight.
+        return (jax.tree.map(jnp.add, displacement, updates), state), None
+
+    def segment(carry: tuple, batches: SignedMeasure) -> tuple[tuple, Params]:
+        carry, _ = jax.lax.scan(sgd_step, carry, batches)
+        return carry, carry[0]
+
+    batches = sgd.batches(key, measure.weights)
+    total = len(batches.weights)
+    stride = total if every is None else min(every // batch_size, total)
+    whole = total // stride * stride
+    zero = jax.tree.map(jnp.zeros_like, theta)
+    segments = jax.tree.map(lambda leaf: leaf[:whole].reshape(-1, stride, *leaf.shape[1:]), batches)
+    carry, recorded = jax.lax.scan(segment, (zero, optimizer.init(theta)), segments)
+    steps = list(range(stride, whole + 1, stride))
+    if whole < total:
+        _, last = segment(carry, jax.tree.map(lambda leaf: leaf[whole:], batches))
+        recorded = jax.tree.map(
+            lambda many, one: jnp.concatenate([many, one[None]]), recorded, last
+        )
+        steps.append(total)
+
+    counts = tuple(sgd.visited(np.asarray(steps), n).tolist())
+    if sgd.optimizer is None:
+        time = sgd.elapsed(steps, n)
+    else:
+        v = velocity(network, params, measure)
+        time = jax.vmap(lambda moved: inner(moved, v))(recorded) / inner(v, v)
+    return Trajectory(
+        params,
+        jax.vmap(lambda moved, t: jax.tree.map(lambda leaf: leaf / t, moved))(recorded, time),
+        time,
+        counts=counts,
+        network=network,
+        features=measure.points.shape[1:],
+    )
