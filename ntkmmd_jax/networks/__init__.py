@@ -10,6 +10,7 @@ from ntkmmd_jax.networks.network import (
     from_flax,
     merged,
     mlp,
+    rebuild,
     restored,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "from_flax",
     "merged",
     "mlp",
+    "rebuild",
     "restored",
 ]
