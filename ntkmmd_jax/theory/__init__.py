@@ -6,6 +6,8 @@
 `sgd_displacement` are the lemma on the kernel and its discrete-time version (`drift.py`).
 """
 
+from ntkmmd_jax._lib.laws import weighted_quantile as quantile
+from ntkmmd_jax._lib.laws import weighted_tail as tail
 from ntkmmd_jax.theory.drift import (
     KernelDrift,
     LemmaConstants,
@@ -16,7 +18,7 @@ from ntkmmd_jax.theory.drift import (
 )
 from ntkmmd_jax.theory.moments import Estimate, KernelMoments, kernel_moments, ntk
 from ntkmmd_jax.theory.theorems import FULL, SYMMETRIC, TEST_ONLY, Guarantee, Theorem, balance
-from ntkmmd_jax.theory.weighted_chi2 import asymptotic_weights, quantile, tail
+from ntkmmd_jax.theory.weighted_chi2 import asymptotic_weights
 
 __all__ = [
     "FULL",

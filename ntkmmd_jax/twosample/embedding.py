@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.scipy.linalg import cho_solve, solve_triangular
-from jax.scipy.special import gammaincc
 
+from ntkmmd_jax._lib.laws import chi2_law
 from ntkmmd_jax._lib.normals import normal
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
@@ -286,21 +286,3 @@ def embedding_null(
     null = NullStatistics(jnp.sum(gaps.values**2, axis=0) / c, tolerance)
     gap = relabelling.weights[relabelling.observed] @ features
     return null, cho_solve((factor, True), gap)
-
-
-def chi2_law(statistic: jax.Array, level: Any, k: int) -> tuple[jax.Array, jax.Array]:
-    """The p-value of a χ²(k) statistic, never 0, and the threshold of the level, by bisection."""
-    limits, level = jnp.finfo(statistic.dtype), jnp.asarray(level, statistic.dtype)
-
-    def tail(value: jax.Array) -> jax.Array:
-        return jnp.maximum(gammaincc(jnp.full_like(value, k / 2), value / 2), limits.tiny)
-
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        middle = sum(ends) / 2
-        above = tail(middle) > level
-        return jnp.where(above, middle, ends[0]), jnp.where(above, ends[1], middle)
-
-    # No quantile is beyond 2k − 3 log(level): the tail bound of Laurent & Massart 2000.
-    ends = (jnp.zeros_like(level), 2 * k - 3 * jnp.log(level))
-    threshold = jax.lax.fori_loop(0, limits.bits + 16, halve, ends)[0]
-    return tail(statistic), threshold

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
+from ntkmmd_jax._lib.laws import f_law
 from ntkmmd_jax._lib.points import as_samples, check_finite, points_like
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import (
@@ -26,7 +27,6 @@ from ntkmmd_jax.calibration import (
 )
 from ntkmmd_jax.measure import mmd2, signed_measure
 from ntkmmd_jax.twosample.contract import TwoSampleTest, analytic_result, permutation_result
-from ntkmmd_jax.twosample.f_law import f_law
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.t_squared import t_squared
 from ntkmmd_jax.witness import savable

@@ -1,0 +1,36 @@
+"""Arrays cut into tiles of one size, the last one filled up: static shapes for `scan` and `map`."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+
+def tiled(values: jax.Array, size: int, *, fill: float | None = None) -> jax.Array:
+    """Cut (n, ...) into tiles (k, size, ...); the last is filled up with copies of the first entry.
+
+    Args:
+        values: What to cut, along its first axis.
+        size: Entries of a tile.
+        fill: What to fill up with instead; 0 for weights.
+    """
+    missing = -len(values) % size
+    # Points are filled up with a real one: a made-up one may be where a network is not smooth.
+    filler = values[:1] if fill is None else jnp.full_like(values[:1], fill)
+    filled = jnp.concatenate([values, jnp.repeat(filler, missing, axis=0)])
+    return filled.reshape(-1, size, *values.shape[1:])
+
+
+def even_size(n: int, most: int) -> int:
+    """The size of tiles that share n entries evenly, each of at most `most`."""
+    return -(-n // -(-n // most))
+
+
+def tile_by_tile(
+    function: Callable[[jax.Array], jax.Array], points: jax.Array, size: int
+) -> jax.Array:
+    """Apply a function from (n, ...) to (n, ...), row by row its own, to `size` rows at a time."""
+    if len(points) <= size:
+        return function(points)
+    values = jax.lax.map(function, tiled(points, size))
+    return values.reshape(-1, *values.shape[2:])[: len(points)]
