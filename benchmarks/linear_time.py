@@ -44,7 +44,7 @@ def streamed(n):
     def run(key):
         k_init, k_train, k_test, k_null = jax.random.split(jax.random.key(key), 4)
         params = network.init(k_init, jax.numpy.zeros((1, D)))
-        stream = streaming.start(network, params, D)
+        stream = streaming.init(network, params, D)
         witness = streaming.accumulate(stream, batches(k_train, n // 2)).witness()
         return ntk.streamed_test(k_null, witness, batches(k_test, n - n // 2))
 

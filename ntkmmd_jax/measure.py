@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.records import record
+from ntkmmd_jax._lib.tiles import tiled
 
 
 @record
@@ -25,14 +26,27 @@ class SignedMeasure:
 
     def batched(self, size: int) -> "SignedMeasure":
         """Cut into batches of `size`: points (k, size, ...), the last one padded at weight 0."""
-        n = self.weights.shape[0]
-        padding = -n % size
-        # Padding repeats a real point: a made-up one may be where the network is not smooth.
-        points = jnp.concatenate([self.points, jnp.repeat(self.points[:1], padding, axis=0)])
-        weights = jnp.pad(self.weights, (0, padding))
-        return SignedMeasure(
-            points.reshape(-1, size, *self.points.shape[1:]), weights.reshape(-1, size)
-        )
+        return SignedMeasure(tiled(self.points, size), tiled(self.weights, size, fill=0))
+
+
+@record
+class Visits:
+    """Which points of a measure the steps of SGD visit, and at which weights."""
+
+    indices: jax.Array  # (steps, batch) int; within a step of a scan, (batch,)
+    weights: jax.Array  # likewise
+
+    def of(self, points: jax.Array) -> SignedMeasure:
+        """The points that are visited, with their weights."""
+        return SignedMeasure(points[self.indices], self.weights)
+
+    def batched(self, size: int) -> "Visits":
+        """Cut into batches of `size`, the last one filled up at weight 0."""
+        return Visits(tiled(self.indices, size), tiled(self.weights, size, fill=0))
+
+    def grouped(self, steps: int) -> "Visits":
+        """So many steps as one, (k, steps · batch)."""
+        return jax.tree.map(lambda leaf: leaf.reshape(len(leaf), -1), self.batched(steps))
 
 
 def label_weights(labels: jax.Array, n_x: int, n_y: int) -> jax.Array:

@@ -97,8 +97,8 @@ def f_law(
 
     # The thresholds of all ranks: they see no data, and under vmap all replicas share them.
     laws = _LogF(*tables, total=(n - 1) / 2)
-    start = [jnp.full(features, end) for end in ends]
-    quantiles = bisected(lambda s: jax.vmap(_log_f_tail)(laws, s) > level, *start, 48)[1]
+    low, high = (jnp.full(features, end) for end in ends)
+    quantiles = bisected(lambda s: jax.vmap(_log_f_tail)(laws, s) > level, low, high, 48)[1]
     return pvalue, (laws.unit * jnp.exp(quantiles))[here]
 
 

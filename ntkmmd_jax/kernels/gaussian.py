@@ -1,6 +1,6 @@
 """The Gaussian kernel k(x, x') = exp(−|x − x'|² / 2σ²), and σ by the median distance."""
 
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -24,7 +24,8 @@ def gaussian_kernel(x1: Any, x2: Any, bandwidth: Any) -> jax.Array:
 def gaussian_profile(squared: jax.Array, bandwidth: Any) -> jax.Array:
     """exp(−r² / 2σ²) of squared distances r²; the mean over several σ of shape (k,)."""
     sigmas = jnp.atleast_1d(jnp.asarray(bandwidth, squared.dtype))
-    return sum(jnp.exp(-0.5 * squared / sigma**2) for sigma in sigmas) / len(sigmas)
+    kernels = (jnp.exp(-0.5 * squared / sigma**2) for sigma in sigmas)
+    return reduce(jnp.add, kernels) / len(sigmas)
 
 
 def squared_distances(x1: jax.Array, x2: jax.Array) -> jax.Array:

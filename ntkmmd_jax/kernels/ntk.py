@@ -14,7 +14,9 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib import neural_tangents as _neural_tangents
+from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.points import as_points
+from ntkmmd_jax._lib.tiles import tiled
 from ntkmmd_jax.networks import Network, Params, as_network
 from ntkmmd_jax.networks.layers import MLP, activation_fn
 
@@ -60,11 +62,14 @@ def empirical_ntk(
     x2 = x1 if x2 is None else as_points(x2, "x2")
     if x1.shape[1:] != x2.shape[1:]:
         raise ValueError(f"x1 and x2 have different features: {x1.shape[1:]} and {x2.shape[1:]}")
-    if batch_size is not None and batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1; got {batch_size}")
-    number = _IMPLEMENTATIONS.get(implementation, implementation)
-    if number is None:
+    if batch_size is not None:
+        whole("batch_size", batch_size)
+    if implementation is None:
         number = _fastest(network, params, x1)
+    elif isinstance(implementation, str):
+        number = _IMPLEMENTATIONS.get(implementation, 0)
+    else:
+        number = implementation
     if number not in _IMPLEMENTATIONS.values():
         known = ", ".join(f"{name!r} ({value})" for name, value in _IMPLEMENTATIONS.items())
         raise ValueError(f"unknown implementation {implementation!r}; use one of {known}")
@@ -82,10 +87,10 @@ def _empirical_ntk(
 ) -> jax.Array:
     size = batch_size or (128 if implementation == JACOBIAN else 1024)
     if implementation == CLOSED_FORM:
-        return _blocked(partial(two_layer_ntk, network, params), x1, x2, size)
+        return _tile_by_tile(partial(two_layer_ntk, network, params), x1, x2, size)
     kernel, theta = _kernel_fn(network, params, implementation)
     with _neural_tangents.quiet():
-        return _blocked(lambda a, b: kernel(a, b, theta), x1, x2, size)
+        return _tile_by_tile(lambda a, b: kernel(a, b, theta), x1, x2, size)
 
 
 def _kernel_fn(network: Network, params: Params, implementation: int) -> tuple[Callable, Params]:
@@ -138,21 +143,16 @@ def _unstructured(network: Network, tree: Any, leaves: tuple) -> str:
     return ""
 
 
-def _blocked(kernel: Callable, x1: jax.Array, x2: jax.Array, size: int) -> jax.Array:
-    """K(x1, x2), block by block; the last blocks are padded with repeated points."""
+def _tile_by_tile(kernel: Callable, x1: jax.Array, x2: jax.Array, size: int) -> jax.Array:
+    """K(x1, x2), tile by tile, of at most `size` rows and columns."""
     n1, n2 = len(x1), len(x2)
     if max(n1, n2) <= size:
         return kernel(x1, x2)
-    rows, columns = (_blocks(x, min(size, len(x))) for x in (x1, x2))
-    blocks = jax.lax.map(
+    rows, columns = (tiled(x, min(size, len(x))) for x in (x1, x2))
+    tiles = jax.lax.map(
         lambda a: jax.lax.map(lambda b: kernel(a, b), columns), rows
     )  # (k1, k2, s1, s2)
-    return blocks.swapaxes(1, 2).reshape(rows.shape[0] * rows.shape[1], -1)[:n1, :n2]
-
-
-def _blocks(x: jax.Array, size: int) -> jax.Array:
-    padded = jnp.concatenate([x, jnp.repeat(x[:1], -len(x) % size, axis=0)])
-    return padded.reshape(-1, size, *x.shape[1:])
+    return tiles.swapaxes(1, 2).reshape(rows.shape[0] * rows.shape[1], -1)[:n1, :n2]
 
 
 def two_layer_ntk(network: Network, params: Params, x1: Any, x2: Any = None) -> jax.Array:
@@ -224,17 +224,18 @@ def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 100
     x1, x2 = (x.reshape(len(x), -1) for x in (x1, x2))
     size = 1024 if module.activation in _ANALYTIC else 16  # the quadrature is a grid per pair
     with _neural_tangents.quiet():
-        return _blocked(lambda a, b: _infinite(module, a, b, degree, frozen), x1, x2, size)
+        return _tile_by_tile(lambda a, b: _infinite(module, a, b, degree, frozen), x1, x2, size)
 
 
 def _infinite(module: MLP, x1: jax.Array, x2: jax.Array, degree: int, frozen: bool) -> jax.Array:
     stax = _neural_tangents.load().stax
     first = x1.shape[1] ** 0.5 if module.initialization == "paper" else 1.0
     kernel = stax.Dense(1, W_std=first, b_std=None)[2](x1, x2)
-    if module.activation in _ANALYTIC:
-        nonlinear = getattr(stax, _ANALYTIC[module.activation])()[2]
+    sigma = module.activation
+    if isinstance(sigma, str) and sigma in _ANALYTIC:
+        nonlinear = getattr(stax, _ANALYTIC[sigma])()[2]
     else:
-        nonlinear = stax.ElementwiseNumerical(activation_fn(module.activation), deg=degree)[2]
+        nonlinear = stax.ElementwiseNumerical(activation_fn(sigma), deg=degree)[2]
     hidden = stax.Dense(1, W_std=1.0, b_std=None)[2]
     for i in range(len(module.widths)):
         kernel = hidden(kernel) if i else kernel

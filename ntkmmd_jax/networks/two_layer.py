@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib.quotient import gauss_legendre, has_kinks, quotient
-from ntkmmd_jax.measure import SignedMeasure
+from ntkmmd_jax.measure import SignedMeasure, Visits
 from ntkmmd_jax.networks.layers import MLP, activation_fn
 from ntkmmd_jax.networks.network import Network, Params
 
@@ -66,20 +66,17 @@ def scores(
 
 
 def displacement(
-    network: Network, params: Params, measure: SignedMeasure, batches: SignedMeasure, rate: Any
+    network: Network, params: Params, measure: SignedMeasure, batches: Visits, rate: Any
 ) -> Params:
-    """θ − θ0 after plain SGD with step `rate` over batches (steps, batch) of indices, weights."""
+    """θ − θ0 after plain SGD with step `rate` over batches of visits to the measure's points."""
     units = _Units(network, params)
     z, layer = units.points(measure.points), units.layer
     steps, size = batches.weights.shape
-    per_block = min(steps, max(1, _BLOCK // size))
-    blocks = jax.tree.map(
-        lambda leaf: _padded(leaf, per_block).reshape(-1, per_block * size), batches
-    )
+    blocks = batches.grouped(min(steps, max(1, _BLOCK // size)))
 
-    def block_step(moved: tuple, picked: SignedMeasure) -> tuple[tuple, None]:
+    def block_step(moved: tuple, visits: Visits) -> tuple[tuple, None]:
         dw, db = moved
-        zb, pull = z[picked.points], rate * picked.weights[:, None] * units.readout
+        zb, pull = z[visits.indices], rate * visits.weights[:, None] * units.readout
         u = zb @ (layer["kernel"] + dw) + (layer["bias"] + db)
         c = _solve(u, zb @ zb.T + 1, lambda u, at: pull[at] * units.slope(u), size)
         return (dw + zb.T @ c, db + c.sum(0)), None
@@ -88,12 +85,6 @@ def displacement(
     (dw, db), _ = jax.lax.scan(block_step, start, blocks)
     layers = {"layer_1": {"bias": db, "kernel": dw}, "readout": {"kernel": None}}
     return {"params": layers}
-
-
-def _padded(leaf: jax.Array, multiple: int) -> jax.Array:
-    """Steps at weight 0 after the last, up to a whole number of blocks."""
-    padding = -len(leaf) % multiple
-    return jnp.pad(leaf, ((0, padding), (0, 0)))
 
 
 def _solve(u: jax.Array, gram: jax.Array, coefficients: Callable, size: int) -> jax.Array:

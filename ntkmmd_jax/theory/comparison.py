@@ -19,7 +19,7 @@ from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples, check_finite
 from ntkmmd_jax._lib.quotient import displaced, quotient, remainder
 from ntkmmd_jax._lib.records import record
-from ntkmmd_jax.measure import SignedMeasure, mean_gap, signed_measure
+from ntkmmd_jax.measure import SignedMeasure, Visits, mean_gap, signed_measure
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
 from ntkmmd_jax.theory.orders import fitted_order, training_times
 from ntkmmd_jax.training import SGD, trained_witness
@@ -120,9 +120,8 @@ def _difference(key: jax.Array, witness: Witness, measure: SignedMeasure, sgd: S
         at = jax.tree.map(jnp.add, theta, displacement)
         return jnp.vdot(batch.weights, f(at, batch.points))
 
-    def sgd_step(carry: tuple, batch: SignedMeasure) -> tuple[tuple, None]:
-        displacement, drift = carry
-        batch = SignedMeasure(measure.points[batch.points], batch.weights)
+    def sgd_step(carry: tuple, visits: Visits) -> tuple[tuple, None]:
+        (displacement, drift), batch = carry, visits.of(measure.points)
         gradient = lambda at: jax.grad(integral)(at, batch)  # noqa: E731
         change = quotient(gradient, zero, displacement, 1.0)  # this batch's part of v − v_0
         moved = displaced(displacement, gradient(displacement), sgd.learning_rate)

@@ -145,7 +145,7 @@ def lemma_constants(
         """|D²f| at one point."""
 
         def power_step(_: int, carry: tuple[Params, jax.Array]) -> tuple[Params, jax.Array]:
-            direction, _ = carry
+            direction = carry[0]
             image = jax.jvp(lambda at: point_gradient(f, at, z), (theta,), (direction,))[1]
             norm = jnp.sqrt(inner(image, image))
             return jax.tree.map(lambda leaf: leaf / jnp.maximum(norm, 1e-30), image), norm
@@ -201,7 +201,7 @@ def sgd_displacement(
         y: Sample of q to train on.
         network: By default the paper's.
         learning_rate: α.
-        every: Samples between two records.
+        every: Samples between two measurements.
     """
     network = mlp() if network is None else as_network(network)
     x, y = as_samples(x, y)

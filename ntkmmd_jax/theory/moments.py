@@ -14,9 +14,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from ntkmmd_jax._lib.points import as_samples, check_finite
 from ntkmmd_jax._lib.records import record
+from ntkmmd_jax._lib.tiles import even_size, tiled
 from ntkmmd_jax.kernels import empirical_ntk
 from ntkmmd_jax.networks import Params
 
@@ -67,7 +69,7 @@ def kernel_moments(kernel: Kernel, x: Any, y: Any) -> KernelMoments:
     """
     x, y = as_samples(x, y)
     for name, sample in (("x", x), ("y", y)):
-        if not isinstance(sample, jax.core.Tracer):
+        if not isinstance(sample, Tracer):
             check_finite(sample, name)
     n_x, n_y = len(x), len(y)
     diagonal_x, diagonal_y = (_diagonal(kernel, sample) for sample in (x, y))
@@ -103,11 +105,7 @@ def _powers(values: jax.Array) -> jax.Array:
 
 
 def _tiles(points: jax.Array) -> jax.Array:
-    """Points cut into tiles (k, size, ...), the last filled up with copies of the first point."""
-    tiles = math.ceil(len(points) / _TILE)
-    padding = -len(points) % tiles
-    filled = jnp.concatenate([points, jnp.repeat(points[:1], padding, axis=0)])
-    return filled.reshape(tiles, -1, *points.shape[1:])
+    return tiled(points, even_size(len(points), _TILE))
 
 
 def _diagonal(kernel: Kernel, points: jax.Array) -> jax.Array:

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from ntkmmd_jax._lib.checks import positive, whole
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.measure import SignedMeasure
+from ntkmmd_jax.measure import Visits
 
 _RATE = 0.1
 
@@ -35,17 +36,11 @@ class SGD:
     shuffle: bool = static(default=True)  # else visit the points in their order
 
     def __post_init__(self) -> None:
-        for name, value in (("batch_size", self.batch_size or 1), ("epochs", self.epochs)):
-            if not (isinstance(value, int) and value >= 1):
-                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+        whole("batch_size", self.batch_size or 1)
+        whole("epochs", self.epochs)
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must lie in [0, 1); got {self.momentum!r}")
-        if isinstance(self.learning_rate, int | float) and not 0 < self.learning_rate < float(
-            "inf"
-        ):
-            raise ValueError(
-                f"learning_rate must be positive and finite; got {self.learning_rate!r}"
-            )
+        positive("learning_rate", self.learning_rate)
         if self.optimizer is not None:
             self._check_optimizer()
 
@@ -71,16 +66,16 @@ class SGD:
         """How many batches cover n samples; the last may be short."""
         return -(-n // min(self.batch_size or n, n))
 
-    def batches(self, key: jax.Array, weights: jax.Array) -> SignedMeasure:
-        """The visiting order of all epochs: indices of points (steps, batch) and their weights."""
+    def batches(self, key: jax.Array, weights: jax.Array) -> Visits:
+        """Which points, of these weights, the steps of all epochs visit."""
         n = len(weights)
         size = min(self.batch_size or n, n)
         if self.shuffle:
             orders = jnp.argsort(jax.random.bits(key, (self.epochs, n)), axis=1)
         else:
             orders = jnp.tile(jnp.arange(n), (self.epochs, 1))
-        epochs = jax.vmap(lambda order: SignedMeasure(order, weights[order]).batched(size))(orders)
-        return jax.tree.map(lambda leaf: leaf.reshape(-1, size), epochs)
+        visits = jax.vmap(lambda order: Visits(order, weights[order]).batched(size))(orders)
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, size), visits)
 
     def elapsed(self, steps: Any, n: int) -> jax.Array:
         """The time that plain SGD has spent after some steps on n samples.

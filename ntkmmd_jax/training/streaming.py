@@ -7,16 +7,19 @@ t times the mean gradient along the way, as SGD with step t/k has it, so that
 ĝ = exact + O(t) holds at every moment and no total length has to be known.
 """
 
+import dataclasses
 import json
 import os
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
-from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
+from ntkmmd_jax._lib.files import FileError, load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.points import as_points, check_finite
 from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax._lib.records import record, static
@@ -48,7 +51,7 @@ class WitnessStream:
     def witness(self) -> Witness:
         """The witness of all samples so far; both sides must have been seen."""
         for name, n in (("x", self.n_x), ("y", self.n_y)):
-            if not isinstance(n, jax.core.Tracer) and n == 0:
+            if not isinstance(n, Tracer) and n == 0:
                 raise ValueError(f"no sample of {name} has been seen yet")
         return Witness(
             self.params, self.velocity, self.time, network=self.network, features=self.features
@@ -60,19 +63,9 @@ class WitnessStream:
         return save_leaves(path, self, kind=_KIND, **about)
 
     def load(self, path: str | os.PathLike) -> "WitnessStream":
-        """The saved state of a stream like this one: `start(network, params, features).load(path)`.
-
-        Of this one only the network and the shapes matter, θ0 is the file's.
-        """
-        leaves, header = load_leaves(path, _KIND)
-        loaded = refill(self, leaves, source=str(path))
-        ours = json.loads(json.dumps({"network": self.network.recipe, "features": self.features}))
-        for name, value in ours.items():
-            if header.get(name, value) != value:
-                raise ValueError(
-                    f"{path} is of a stream with {name} {header[name]}; this one has {value}"
-                )
-        return loaded
+        """The saved state of a stream of this network; deprecated, `streaming.load` needs none."""
+        warnings.warn("use streaming.load(path)", DeprecationWarning, stacklevel=2)
+        return load(path, network=self.network)
 
 
 def load(path: str | os.PathLike, *, network: Any = None) -> WitnessStream:
@@ -85,17 +78,20 @@ def load(path: str | os.PathLike, *, network: Any = None) -> WitnessStream:
     network = None if network is None else as_network(network)
     leaves, header = load_leaves(path, _KIND)
     with whole_file(path):
-        network, features = restored(header["network"], network), tuple(header["features"])
+        recipe, features = header["network"], tuple(header["features"])
+        network = restored(recipe, network)
+        if (own := json.loads(json.dumps(network.recipe))) != recipe:
+            raise FileError(f"{path} is of a stream with network {recipe}; this one has {own}")
 
         def blank(key: jax.Array, x: jax.Array) -> WitnessStream:
-            return start(network, network.init(key, x), features)
+            return init(network, network.init(key, x), features)
 
         one = jax.ShapeDtypeStruct((1, *features), jnp.result_type(float))
         like = jax.eval_shape(blank, jax.random.key(0), one)
         return refill(like, leaves, source=str(path))
 
 
-def start(
+def init(
     network: Any, params: Params, features: int | tuple[int, ...], *, time: Any = 0.0
 ) -> WitnessStream:
     """Begin a stream at θ0.
@@ -114,38 +110,31 @@ def start(
     return WitnessStream(params, zero, zero, count, count, time, network=network, features=features)
 
 
-def update(stream: WitnessStream, x: Any = None, y: Any = None) -> WitnessStream:
+def step(stream: WitnessStream, x: Any = None, y: Any = None) -> WitnessStream:
     """Take in a batch of x, of y, or of both; bad input raises and leaves the stream as it was."""
-    batches = {"x": x, "y": y}
-    for name, batch in batches.items():
-        if batch is None:
-            continue
-        batches[name] = batch = as_points(batch, name)
-        if batch.shape[1:] != stream.features:
-            raise ValueError(
-                f"{name} has samples of shape {batch.shape[1:]}; the stream's are {stream.features}"
-            )
-        if not isinstance(batch, jax.core.Tracer):
-            check_finite(batch, name)
-    return _update(stream, batches["x"], batches["y"])
+    return _step(stream, _checked(stream, x, "x"), _checked(stream, y, "y"))
+
+
+def _checked(stream: WitnessStream, batch: Any, name: str) -> jax.Array | None:
+    if batch is None:
+        return None
+    batch = as_points(batch, name)
+    if batch.shape[1:] != stream.features:
+        raise ValueError(
+            f"{name} has samples of shape {batch.shape[1:]}; the stream's are {stream.features}"
+        )
+    if not isinstance(batch, Tracer):
+        check_finite(batch, name)
+    return batch
 
 
 @jax.jit
-def _update(stream: WitnessStream, x: jax.Array | None, y: jax.Array | None) -> WitnessStream:
+def _step(stream: WitnessStream, x: jax.Array | None, y: jax.Array | None) -> WitnessStream:
     _, theta = stream.network.trainable(stream.params)
     at = displaced(theta, stream.velocity, stream.time)
     mean_x, n_x = _absorb(stream, at, stream.mean_x, stream.n_x, x)
     mean_y, n_y = _absorb(stream, at, stream.mean_y, stream.n_y, y)
-    return WitnessStream(
-        stream.params,
-        mean_x,
-        mean_y,
-        n_x,
-        n_y,
-        stream.time,
-        network=stream.network,
-        features=stream.features,
-    )
+    return dataclasses.replace(stream, mean_x=mean_x, mean_y=mean_y, n_x=n_x, n_y=n_y)
 
 
 def _absorb(
@@ -169,5 +158,14 @@ def accumulate(
     Batches of one size compile once; a last short one compiles once more.
     """
     for x, y in track(batches, "batches", show=progress):
-        stream = update(stream, x, y)
+        stream = step(stream, x, y)
     return stream
+
+
+def __getattr__(name: str) -> Any:
+    """Names of earlier versions, for one version more."""
+    new = {"start": "init", "update": "step"}.get(name)
+    if new is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"streaming.{name} is now streaming.{new}", DeprecationWarning, stacklevel=2)
+    return globals()[new]

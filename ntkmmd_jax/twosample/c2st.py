@@ -29,7 +29,7 @@ from ntkmmd_jax.calibration import (
     relabel,
     score_null,
 )
-from ntkmmd_jax.measure import SignedMeasure, held_out, signed_measure, split, split_sizes
+from ntkmmd_jax.measure import SignedMeasure, Visits, held_out, signed_measure, split, split_sizes
 from ntkmmd_jax.networks import Network, Params, as_network, merged, mlp, restored
 from ntkmmd_jax.training import SGD
 from ntkmmd_jax.twosample.analytic import NORMAL, normal_result, warn_if_too_few
@@ -201,9 +201,8 @@ class C2ST(TwoSampleTest):
             margins = jnp.sign(batch.weights) * (f(theta, batch.points) + bias)
             return 0.5 * share * jnp.vdot(jnp.abs(batch.weights), jax.nn.softplus(-margins))
 
-        def step(carry: tuple, picked: SignedMeasure) -> tuple[tuple, None]:
-            trained, state = carry
-            batch = SignedMeasure(measure.points[picked.points], picked.weights)
+        def step(carry: tuple, visits: Visits) -> tuple[tuple, None]:
+            (trained, state), batch = carry, visits.of(measure.points)
             updates, state = optimizer.update(jax.grad(loss)(trained, batch), state, trained)
             return (optax.apply_updates(trained, updates), state), None
 

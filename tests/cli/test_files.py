@@ -51,7 +51,7 @@ def saved(tmp_path_factory):
         "scan": (scan, changepoint.Scan.load),
         "state": (changepoint.init(0, X[:20], test=exact, **options), changepoint.load),
         "pilot": (pilot, ntk.PilotNull.load),
-        "stream": (streaming.start(NETWORK, params, 3), streaming.load),
+        "stream": (streaming.init(NETWORK, params, 3), streaming.load),
     }
     return {
         name: (thing.save(folder / f"{name}.npz"), load) for name, (thing, load) in things.items()

@@ -223,7 +223,7 @@ def test_bad_calls_are_refused():
         empirical_ntk(network, params, x, implementation="fast")
     with pytest.raises(ValueError, match="different features"):
         empirical_ntk(network, params, x, np.ones((3, 4)))
-    with pytest.raises(ValueError, match="batch_size must be at least 1"):
+    with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1"):
         empirical_ntk(network, params, x, batch_size=0)
     with pytest.raises(ValueError, match="one hidden layer"):
         two_layer_ntk(mlp((8, 8)), params, x)

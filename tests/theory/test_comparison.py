@@ -53,7 +53,7 @@ def plain_errors(seed, x, y, network, times, batch_size):
             return (jax.tree.map(lambda a, g: a + at[1] * g, at[0], gradient), at[1]), None
 
         def error(time):
-            (end, _), _ = jax.lax.scan(step, (theta, time), (np.asarray(batches.points), weights))
+            (end, _), _ = jax.lax.scan(step, (theta, time), (np.asarray(batches.indices), weights))
             gain = integral(f, end, measure.points, measure.weights) - at_start
             return jnp.abs(gain / time - t_ntk) / t_ntk
 

@@ -94,7 +94,7 @@ def test_any_optax_optimizer(setting):
 def test_shuffling_visits_every_point_once_an_epoch(setting):
     _, _, measure = setting
     batches = SGD(batch_size=4, epochs=3).batches(KEY, measure.weights)
-    orders = np.asarray(batches.points)[np.asarray(batches.weights) != 0].reshape(3, 21)
+    orders = np.asarray(batches.indices)[np.asarray(batches.weights) != 0].reshape(3, 21)
     for order in orders:
         assert sorted(order) == list(range(21))
     assert not (orders[0] == orders[1]).all()

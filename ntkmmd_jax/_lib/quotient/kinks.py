@@ -69,7 +69,7 @@ def floating(value: Any) -> bool:
 
 def inner_jaxpr(eqn: JaxprEqn) -> tuple[Jaxpr, list]:
     """The jaxpr that a call stands for, and its constants."""
-    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr")))
+    inner: Any = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr")))
     return (inner.jaxpr, inner.consts) if hasattr(inner, "consts") else (inner, [])
 
 
@@ -92,8 +92,7 @@ def _paths(jaxpr: Jaxpr, inputs: list[Path]) -> list[Path]:
     paths = dict(zip(jaxpr.invars, inputs, strict=True))
 
     def read(variable: Any) -> Path:
-        still = isinstance(variable, Literal) or variable not in paths
-        return Path.STILL if still else paths[variable]
+        return Path.STILL if isinstance(variable, Literal) else paths.get(variable, Path.STILL)
 
     for eqn in jaxpr.eqns:
         name, given = eqn.primitive.name, [read(v) for v in eqn.invars]

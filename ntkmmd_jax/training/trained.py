@@ -8,7 +8,7 @@ import numpy as np
 
 from ntkmmd_jax._lib.points import as_points
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.measure import SignedMeasure
+from ntkmmd_jax.measure import SignedMeasure, Visits
 from ntkmmd_jax.networks import Network, Params, two_layer
 from ntkmmd_jax.training.sgd import SGD
 from ntkmmd_jax.witness import Witness, inner, velocity
@@ -87,7 +87,7 @@ def trajectory(
     *,
     every: int | None = None,
 ) -> Trajectory:
-    """Train and record a snapshot after every so many samples, and at the end.
+    """Train and keep a snapshot after every so many samples, and at the end.
 
     Args:
         key: For the order of the samples.
@@ -108,16 +108,15 @@ def trajectory(
         at = jax.tree.map(jnp.add, theta, displacement)
         return -jnp.vdot(batch.weights, f(at, batch.points))
 
-    def sgd_step(carry: tuple, picked: SignedMeasure) -> tuple[tuple, None]:
+    def sgd_step(carry: tuple, visits: Visits) -> tuple[tuple, None]:
         displacement, state = carry
-        batch = SignedMeasure(measure.points[picked.points], picked.weights)
-        updates, state = optimizer.update(
-            jax.grad(loss)(displacement, batch), state, jax.tree.map(jnp.add, theta, displacement)
-        )
+        gradient = jax.grad(loss)(displacement, visits.of(measure.points))
+        at = jax.tree.map(jnp.add, theta, displacement)
+        updates, state = optimizer.update(gradient, state, at)
         # θ − θ0 is accumulated, not θ: a small step is not rounded away beside a large weight.
         return (jax.tree.map(jnp.add, displacement, updates), state), None
 
-    def segment(carry: tuple, batches: SignedMeasure) -> tuple[tuple, Params]:
+    def segment(carry: tuple, batches: Visits) -> tuple[tuple, Params]:
         carry, _ = jax.lax.scan(sgd_step, carry, batches)
         return carry, carry[0]
 
@@ -127,13 +126,11 @@ def trajectory(
     whole = total // stride * stride
     zero = jax.tree.map(jnp.zeros_like, theta)
     segments = jax.tree.map(lambda leaf: leaf[:whole].reshape(-1, stride, *leaf.shape[1:]), batches)
-    carry, recorded = jax.lax.scan(segment, (zero, optimizer.init(theta)), segments)
+    carry, moved = jax.lax.scan(segment, (zero, optimizer.init(theta)), segments)
     steps = list(range(stride, whole + 1, stride))
     if whole < total:
         _, last = segment(carry, jax.tree.map(lambda leaf: leaf[whole:], batches))
-        recorded = jax.tree.map(
-            lambda many, one: jnp.concatenate([many, one[None]]), recorded, last
-        )
+        moved = jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), moved, last)
         steps.append(total)
 
     counts = tuple(sgd.visited(np.asarray(steps), n).tolist())
@@ -141,10 +138,10 @@ def trajectory(
         time = sgd.elapsed(steps, n)
     else:
         v = velocity(network, params, measure)
-        time = jax.vmap(lambda moved: inner(moved, v))(recorded) / inner(v, v)
+        time = jax.vmap(lambda by: inner(by, v))(moved) / inner(v, v)
     return Trajectory(
         params,
-        jax.vmap(lambda moved, t: jax.tree.map(lambda leaf: leaf / t, moved))(recorded, time),
+        jax.vmap(lambda by, t: jax.tree.map(lambda leaf: leaf / t, by))(moved, time),
         time,
         counts=counts,
         network=network,
