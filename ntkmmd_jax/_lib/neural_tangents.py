@@ -120,7 +120,7 @@ def _lent_names() -> Iterator[None]:
     # `vars`, not `hasattr`: that would set off jax's own warnings on names about to go.
     lent = [(module, name, value) for module, name, value in lent if name not in vars(module)]
     modules: dict[str, Any] = {
-        name: types.ModuleType(name) for name in ("jax.util", "neural_tangents.experimental")
+        n: types.ModuleType(n) for n in ("jax.util", "neural_tangents.experimental")
     }
     modules["jax.util"].safe_map, modules["jax.util"].safe_zip = _safe_map, _safe_zip
     before = {name: sys.modules[name] for name in modules if name in sys.modules}
@@ -212,8 +212,7 @@ def _repair(emp: Any) -> None:
 
 def _check(nt: types.ModuleType) -> None:
     """Compare 1, 2 and 3 with the kernel of tanh(x·w), sech²(x·w) sech²(y·w) x·y."""
-    x = np.array([[1.0, 2.0], [-0.5, 0.3]], np.float32)
-    w = np.array([[0.2], [-0.4]], np.float32)
+    x, w = (np.array(a, np.float32) for a in ([[1.0, 2.0], [-0.5, 0.3]], [[0.2], [-0.4]]))
     slope = 1 - np.tanh(x @ w) ** 2
     expected = slope * slope.T * (x @ x.T)
     for implementation in (1, 2, 3):

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib.optimizer import updates
 from ntkmmd_jax._lib.points import as_points
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import SignedMeasure, Visits
@@ -112,9 +113,9 @@ def trajectory(
         displacement, state = carry
         gradient = jax.grad(loss)(displacement, visits.of(measure.points))
         at = jax.tree.map(jnp.add, theta, displacement)
-        updates, state = optimizer.update(gradient, state, at)
+        by, state = updates(optimizer, gradient, state, at)
         # θ − θ0 is accumulated, not θ: a small step is not rounded away beside a large weight.
-        return (jax.tree.map(jnp.add, displacement, updates), state), None
+        return (jax.tree.map(jnp.add, displacement, by), state), None
 
     def segment(carry: tuple, batches: Visits) -> tuple[tuple, Params]:
         carry, _ = jax.lax.scan(sgd_step, carry, batches)

@@ -140,7 +140,7 @@ def _bilinear(eqn: JaxprEqn, values: list, t: Any) -> list:
     times = lambda a, b: bind(eqn, [a, b])[0]  # noqa: E731
     (a, b), (a0, b0), (_, b1) = values, parts(values, "start"), parts(values, "end")
     start = times(a0, b0)
-    slope, tangent, excess = jnp.zeros_like(start), jnp.zeros_like(start), jnp.zeros_like(start)
+    slope = tangent = excess = jnp.zeros_like(start)
     if isinstance(a, Moving):
         slope += times(a.slope, b1)
         tangent += times(a.tangent, b0)
