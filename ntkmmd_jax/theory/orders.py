@@ -22,7 +22,7 @@ def fitted_order(times: jax.Array, errors: jax.Array) -> jax.Array:
     and is left out.
     """
     kept = errors > 0
-    count = jnp.sum(kept)
+    count = jnp.sum(kept, dtype=times.dtype)
     log_t = jnp.where(kept, jnp.log(times), 0)
     log_t = jnp.where(kept, log_t - log_t.sum() / count, 0)
     log_error = jnp.log(jnp.where(kept, errors, 1))
