@@ -1,5 +1,8 @@
 """Two-sample testing with the neural tangent kernel, in JAX.
 
+What draws at random takes `key` first and never has a default for it; only the outermost
+convenience, `two_sample_test(x, y, *, key=0)`, takes it by name. An int seed will do for a key.
+
 >>> import numpy as np
 >>> import ntkmmd_jax as ntk
 >>> rng = np.random.default_rng(0)

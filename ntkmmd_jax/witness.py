@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.quotient import displaced, quotient
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.tiles import tile_by_tile
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, Params, merged, restored, two_layer
 
@@ -85,11 +86,7 @@ def _scores(witness: Witness, points: jax.Array) -> jax.Array:
 
 def in_blocks(function: Any, points: jax.Array) -> jax.Array:
     """Apply a function of (n, ...) points that gives (n,), at most `BLOCK` points at a time."""
-    n = len(points)
-    if n <= BLOCK:
-        return function(points)
-    blocks = SignedMeasure(points, jnp.zeros(n)).batched(BLOCK).points
-    return jax.lax.map(function, blocks).reshape(-1)[:n]
+    return tile_by_tile(function, points, BLOCK)
 
 
 @jax.jit(static_argnames="network")

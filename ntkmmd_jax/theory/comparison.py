@@ -21,7 +21,7 @@ from ntkmmd_jax._lib.quotient import displaced, quotient, remainder
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.measure import SignedMeasure, Visits, mean_gap, signed_measure
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
-from ntkmmd_jax.theory.orders import fitted_order, training_times
+from ntkmmd_jax.theory.convergence import fitted_slope, training_times
 from ntkmmd_jax.training import SGD, trained_witness
 from ntkmmd_jax.witness import Witness, exact_witness, inner
 
@@ -108,7 +108,7 @@ def _compare(
 
     t_net, difference = jax.lax.map(at, times)
     error = jnp.abs(difference) / jnp.abs(t_ntk)
-    return Comparison(times, t_net, t_ntk, error, fitted_order(times, error))
+    return Comparison(times, t_net, t_ntk, error, fitted_slope(times, error))
 
 
 def _difference(key: jax.Array, witness: Witness, measure: SignedMeasure, sgd: SGD) -> jax.Array:

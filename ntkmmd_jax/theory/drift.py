@@ -19,7 +19,7 @@ from ntkmmd_jax._lib.quotient import quotient
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.measure import signed_measure
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
-from ntkmmd_jax.theory.orders import fitted_order, training_times
+from ntkmmd_jax.theory.convergence import fitted_slope, training_times
 from ntkmmd_jax.training import SGD, trained_witness, trajectory
 from ntkmmd_jax.witness import inner
 
@@ -104,7 +104,7 @@ def _kernel_drift(
 
     drift = jax.lax.map(sup_drift, times)
     scale = jnp.max(jnp.sum(features(theta) ** 2, axis=1))
-    return KernelDrift(times, drift, scale, fitted_order(times, drift))
+    return KernelDrift(times, drift, scale, fitted_slope(times, drift))
 
 
 def point_gradient(f: Callable, at: Params, z: jax.Array) -> Params:

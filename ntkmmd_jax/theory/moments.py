@@ -18,7 +18,7 @@ from jax.core import Tracer
 
 from ntkmmd_jax._lib.points import as_samples, check_finite
 from ntkmmd_jax._lib.records import record
-from ntkmmd_jax._lib.tiles import even_size, tiled
+from ntkmmd_jax._lib.tiles import even_size, tile_by_tile, tiled
 from ntkmmd_jax.kernels import empirical_ntk
 from ntkmmd_jax.networks import Params
 
@@ -109,8 +109,8 @@ def _tiles(points: jax.Array) -> jax.Array:
 
 
 def _diagonal(kernel: Kernel, points: jax.Array) -> jax.Array:
-    values = jax.lax.map(lambda tile: jnp.diagonal(kernel(tile, tile)), _tiles(points))
-    return values.reshape(-1)[: len(points)]
+    size = even_size(len(points), _TILE)
+    return tile_by_tile(lambda tile: jnp.diagonal(kernel(tile, tile)), points, size)
 
 
 def _row_sums(kernel: Kernel, rows: jax.Array, columns: jax.Array) -> jax.Array:

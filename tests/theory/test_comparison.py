@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ntkmmd_jax as ntk
-from ntkmmd_jax.theory.comparison import fitted_order
+from ntkmmd_jax.theory.convergence import fitted_slope
 from ntkmmd_jax.witness import inner
 
 TIMES = np.logspace(0, -5, 6)
@@ -107,11 +107,11 @@ def test_batches(options):
     assert 0.9 < c.order < 1.1
 
 
-def test_fitted_order():
+def test_fitted_slope():
     times = np.float32([1, 0.1, 0.01])
-    assert fitted_order(times, 3 * times**0.7) == pytest.approx(0.7, abs=1e-5)
+    assert fitted_slope(times, 3 * times**0.7) == pytest.approx(0.7, abs=1e-5)
     errors = np.float32([1, 0.1, 0])
-    assert fitted_order(times, errors) == pytest.approx(1.0, abs=1e-5)
+    assert fitted_slope(times, errors) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_repr_dict_and_plot(tmp_path):

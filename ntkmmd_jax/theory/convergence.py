@@ -1,4 +1,4 @@
-"""The order of an error in the training time."""
+"""How fast an error vanishes with the training time t: the slope of its logarithm."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def training_times(times: Any) -> jax.Array:
     return jnp.asarray(times, jnp.result_type(float))
 
 
-def fitted_order(times: jax.Array, errors: jax.Array) -> jax.Array:
+def fitted_slope(times: jax.Array, errors: jax.Array) -> jax.Array:
     """The least-squares slope of log error against log t; NaN for fewer than two distinct times.
 
     An error of exactly 0 (relu, when no unit of any sample has crossed its kink) has no logarithm

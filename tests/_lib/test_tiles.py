@@ -1,0 +1,30 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ntkmmd_jax._lib.tiles import even_size, tile_by_tile, tiled
+
+
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (7, 3), (9, 3), (5, 8)])
+def test_tiles_hold_all_and_are_filled_up(n, size):
+    values = 1.0 + jnp.arange(2 * n).reshape(n, 2)
+    tiles = np.asarray(tiled(values, size)).reshape(-1, 2)
+    np.testing.assert_array_equal(tiles[:n], values)
+    np.testing.assert_array_equal(tiles[n:], np.broadcast_to(values[0], tiles[n:].shape))
+    assert np.all(np.asarray(tiled(values, size, fill=0)).reshape(-1, 2)[n:] == 0)
+
+
+def test_even_tiles_are_as_few_as_can_be():
+    for n in range(1, 60):
+        for most in range(1, 20):
+            size, few = even_size(n, most), -(-n // most)
+            assert size <= most
+            assert -(-n // size) == few
+            assert few * size - n < few  # less than one missing in each
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 13])
+def test_tile_by_tile_is_the_function(n):
+    x = jnp.arange(3.0 * n).reshape(n, 3)
+    np.testing.assert_array_equal(tile_by_tile(lambda x: x.sum(1), x, 4), x.sum(1))
+    np.testing.assert_array_equal(tile_by_tile(lambda x: 2 * x, x, 4), 2 * x)
