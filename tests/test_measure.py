@@ -8,6 +8,7 @@ import ntkmmd_jax as ntk
 from ntkmmd_jax._lib.points import as_points, as_samples, check_finite
 from ntkmmd_jax.measure import (
     SignedMeasure,
+    Visits,
     interleaved,
     random_orders,
     signed_measure,
@@ -32,6 +33,17 @@ def test_batches_hold_the_whole_measure(size):
     total = jnp.sum(batches.weights * batches.points[..., 0])
     np.testing.assert_allclose(total, 204.0)  # Σ i² for i ≤ 8
     assert set(np.unique(batches.points)) <= set(range(1, 9))  # padding repeats a real point
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_visits_are_points_and_weights_whatever_the_grouping(steps):
+    points, weights = 10.0 * jnp.arange(7.0), 1.0 + jnp.arange(7.0)
+    order = jnp.array([3, 1, 6, 0, 2, 5, 4])
+    visits = Visits(order, weights[order]).batched(2)
+    assert visits.indices.shape == visits.weights.shape == (4, 2)
+    of = visits.grouped(steps).of(points)
+    assert of.points.shape == (-(-4 // steps), 2 * steps)
+    np.testing.assert_allclose(jnp.sum(of.points * of.weights), points @ weights)
 
 
 def test_split_is_a_partition_of_each_sample():
