@@ -257,5 +257,7 @@ def test_sgd_stays_within_its_bound(samples):
     assert found.counts.tolist() == list(range(5, 61, 5))
     assert (np.asarray(found.distance) <= np.asarray(found.bound)).all()
     # The samples are of equal size: the bound is 2 L_f α k/n, a line through 0.
-    np.testing.assert_allclose(found.bound / found.counts, found.bound[-1] / 60, rtol=1e-5)
+    np.testing.assert_allclose(
+        np.asarray(found.bound) / found.counts, found.bound[-1] / 60, rtol=1e-5
+    )
     assert float(found.distance[-1]) > 0
