@@ -20,6 +20,7 @@ import threading
 import types
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.core
@@ -65,7 +66,7 @@ def _load_once() -> types.ModuleType:
             if ours:
                 _forget()  # what an earlier import, failing half way, has left
                 with _lent_names():
-                    del importlib.import_module("neural_tangents").experimental
+                    delattr(importlib.import_module("neural_tangents"), "experimental")
             nt = importlib.import_module("neural_tangents")
             _repair(sys.modules["neural_tangents._src.empirical"])
             if jax.__version_info__[:2] > _NEWEST_MINOR or nt.__version__ != _VERSION:
@@ -118,7 +119,9 @@ def _lent_names() -> Iterator[None]:
     lent.append((jad, "zeros_like_p", xcore.Primitive("zeros_like")))
     # `vars`, not `hasattr`: that would set off jax's own warnings on names about to go.
     lent = [(module, name, value) for module, name, value in lent if name not in vars(module)]
-    modules = {n: types.ModuleType(n) for n in ("jax.util", "neural_tangents.experimental")}
+    modules: dict[str, Any] = {
+        n: types.ModuleType(n) for n in ("jax.util", "neural_tangents.experimental")
+    }
     modules["jax.util"].safe_map, modules["jax.util"].safe_zip = _safe_map, _safe_zip
     before = {name: sys.modules[name] for name in modules if name in sys.modules}
     try:
@@ -134,7 +137,7 @@ def _lent_names() -> Iterator[None]:
         sys.modules.update(before)
 
 
-def _repair(emp: types.ModuleType) -> None:
+def _repair(emp: Any) -> None:
     """Replace, in `neural_tangents._src.empirical` alone, what current JAX has broken."""
     if emp._eqn_vjp_fn.__module__ != emp.__name__:
         return  # repaired before, by us or by the user
@@ -186,7 +189,7 @@ def _repair(emp: types.ModuleType) -> None:
             lowered = jax.jit(f).lower(*args, **kwargs)
         except NotImplementedError:  # lets 0 pass over what 3 cannot do
             return float("inf")
-        cost = (lowered.compile() if optimize else lowered).cost_analysis()
+        cost: Any = (lowered.compile() if optimize else lowered).cost_analysis()
         return (cost[0] if isinstance(cost, list) else cost)["flops"]
 
     def on_arrays(f):  # `jnp.size` is about to refuse mere shapes; these arrays take no memory
@@ -209,7 +212,7 @@ def _repair(emp: types.ModuleType) -> None:
 
 def _check(nt: types.ModuleType) -> None:
     """Compare 1, 2 and 3 with the kernel of tanh(x·w), sech²(x·w) sech²(y·w) x·y."""
-    x, w = np.float32([[1.0, 2.0], [-0.5, 0.3]]), np.float32([[0.2], [-0.4]])
+    x, w = (np.array(a, np.float32) for a in ([[1.0, 2.0], [-0.5, 0.3]], [[0.2], [-0.4]]))
     slope = 1 - np.tanh(x @ w) ** 2
     expected = slope * slope.T * (x @ x.T)
     for implementation in (1, 2, 3):

@@ -9,7 +9,7 @@ sound; `tests/_lib/test_xla.py` tells of any later version that is not.
 import os
 import warnings
 
-import jaxlib
+from jaxlib.version import __version__ as JAXLIB
 
 _UNSOUND = ("0.10.2", "0.11.0")
 _FLAG = "xla_cpu_experimental_ynn_fusion_type"
@@ -18,14 +18,14 @@ _FLAG = "xla_cpu_experimental_ynn_fusion_type"
 def repair() -> None:
     """Set the flag, if this jaxlib needs it and nobody has; warn if it comes too late."""
     flags = os.environ.get("XLA_FLAGS", "")
-    if jaxlib.__version__ not in _UNSOUND or _FLAG in flags:
+    if JAXLIB not in _UNSOUND or _FLAG in flags:
         return
     os.environ["XLA_FLAGS"] = f"{flags} --{_FLAG}=-reduce".strip()
     from jax._src import xla_bridge  # private, but these versions have it
 
     if xla_bridge.backends_are_initialized():
         warnings.warn(
-            f"jaxlib {jaxlib.__version__} gets some sums wrong on CPU (jax-ml/jax#39103), and JAX "
+            f"jaxlib {JAXLIB} gets some sums wrong on CPU (jax-ml/jax#39103), and JAX "
             "was used before ntkmmd_jax was imported, too late to set the flag that prevents it: "
             f"import ntkmmd_jax first, or set XLA_FLAGS=--{_FLAG}=-reduce",
             stacklevel=3,

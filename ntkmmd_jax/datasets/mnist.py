@@ -11,6 +11,7 @@ import functools
 import gzip
 import hashlib
 import zlib
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +66,8 @@ def mnist_abundance(
     if isinstance(share, int | float) and not 0 <= share <= 1:
         raise ValueError(f"share must lie in [0, 1]; got {share}")
     source = images(data)
-    return tuple(source.pixels(drawn) for drawn in draw(key, n_x, n_y, share, source))
+    of_x, of_y = draw(key, n_x, n_y, share, source)
+    return source.pixels(of_x), source.pixels(of_y)
 
 
 @record
@@ -137,7 +139,7 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
         raise ImportError(
             "the digits are in scikit-learn, which is not there: pip install 'ntkmmd-jax[images]'"
         ) from error
-    found = load_digits()
+    found: Any = load_digits()
     return found.images.astype(np.uint8), found.target
 
 

@@ -121,9 +121,9 @@ def _pooled(eqn: JaxprEqn, x: jax.Array) -> jax.Array:
         raise NoQuotient(f"the primitive {eqn.primitive.name!r} with dilation")
     x = jax.lax.pad(x, jnp.array(-jnp.inf, x.dtype), [(*ends, 0) for ends in params["padding"]])
     strides = params["window_strides"]
-    room = np.subtract(x.shape, params["window_dimensions"])
+    reach = np.subtract(x.shape, params["window_dimensions"]) // strides * strides + 1
     views = [
-        jax.lax.slice(x, first, first + room // strides * strides + 1, strides)
+        jax.lax.slice(x, first.tolist(), (first + reach).tolist(), strides)
         for first in map(np.array, np.ndindex(*params["window_dimensions"]))
     ]
     return functools.reduce(lambda a, b: jnp.where(a >= b, a, b), views)

@@ -139,7 +139,8 @@ def _bilinear(eqn: JaxprEqn, values: list, t: Any) -> list:
     """d = d_a b' + a d_b and r = r_a b + a r_b + t d_a d_b."""
     times = lambda a, b: bind(eqn, [a, b])[0]  # noqa: E731
     (a, b), (a0, b0), (_, b1) = values, parts(values, "start"), parts(values, "end")
-    start, slope, tangent, excess = times(a0, b0), 0, 0, 0
+    start = times(a0, b0)
+    slope = tangent = excess = jnp.zeros_like(start)
     if isinstance(a, Moving):
         slope += times(a.slope, b1)
         tangent += times(a.tangent, b0)

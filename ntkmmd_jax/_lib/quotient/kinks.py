@@ -69,7 +69,8 @@ def floating(value: Any) -> bool:
 
 def inner_jaxpr(eqn: JaxprEqn) -> tuple[Jaxpr, list]:
     """The jaxpr that a call stands for, and its constants."""
-    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr")))
+    names = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+    inner = next(eqn.params[name] for name in names if name in eqn.params)
     return (inner.jaxpr, inner.consts) if hasattr(inner, "consts") else (inner, [])
 
 
@@ -89,7 +90,7 @@ def is_smooth(eqn: JaxprEqn) -> bool:
 
 def _paths(jaxpr: Jaxpr, inputs: list[Path]) -> list[Path]:
     """The paths of a jaxpr's outputs, from those of its inputs."""
-    paths = dict(zip(jaxpr.invars, inputs, strict=True))
+    paths: dict[Any, Path] = dict(zip(jaxpr.invars, inputs, strict=True))
 
     def read(variable: Any) -> Path:
         still = isinstance(variable, Literal) or variable not in paths
