@@ -52,7 +52,7 @@ class Relabelling:
     def null(self, statistics: jax.Array) -> jax.Array:
         """The null sample: the statistics (B + 1,) of all labellings but the observed one."""
         rows = jnp.arange(len(statistics) - 1)
-        return statistics[rows + (rows >= self.observed)]
+        return statistics[jnp.where(rows < self.observed, rows, rows + 1)]
 
 
 def label_pool(key: jax.Array, n_x: int, n: int, size: int) -> jax.Array:
