@@ -65,17 +65,8 @@ def run(context: Context) -> Outcome:
     def tested(scores: jax.Array) -> TwoSampleResult:
         if not np.isfinite(scores).all():
             raise ValueError("the training diverged: the witness is not finite")
-        return score_result(
-            k_null,
-            lambda placed: placed,  # the points are their scores already
-            scores,
-            0.05,
-            of_x=len(test[0]),
-            n_permutations=settings.n_permutations,
-            method="net",
-            n_x=N_X,
-            n_y=N_Y,
-        )
+        about = {"method": "net", "n_x": N_X, "n_y": N_Y, "of_x": len(test[0])}
+        return score_result(k_null, scores, 0.05, n_permutations=settings.n_permutations, **about)
 
     def along(shuffle: bool) -> tuple[dict[int, jax.Array], dict[int, TwoSampleResult]]:
         sgd = dataclasses.replace(settings.sgd, shuffle=shuffle)

@@ -42,11 +42,10 @@ def tail(weights: jax.Array, value: Any) -> jax.Array:
     u = jnp.linspace(0, _REACH, _NODES, dtype=a.dtype)
     tau = jnp.sinh(u)
     s = jax.lax.complex(saddle + width * bend * tau**2, width * tau)
-    at, by = a.astype(s.dtype), q.astype(s.dtype)  # complex, as s is
-    exponent = -0.5 * jnp.sum(jnp.log(1 - 2 * at[:, None] * s), axis=0) - s * by - jnp.log(s)
+    exponent = -0.5 * jnp.sum(jnp.log(1 - 2 * a[:, None] * s), axis=0) - s * q - jnp.log(s)
     top = exponent[0].real
     slope = jax.lax.complex(jnp.cosh(u), -2 * bend * tau * jnp.cosh(u))  # ds/du over i·width
-    integrand = (jnp.exp(exponent - top.astype(s.dtype)) * slope).real
+    integrand = (jnp.exp(exponent - top) * slope).real
     area = (jnp.sum(integrand) - (integrand[0] + integrand[-1]) / 2) * (u[1] - u[0])
     probability = jnp.exp(top) * width * area / jnp.pi
     tiny = jnp.finfo(a.dtype).tiny

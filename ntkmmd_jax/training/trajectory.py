@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax._lib.optimizer import updates
 from ntkmmd_jax._lib.points import as_points
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import SignedMeasure
@@ -112,10 +111,11 @@ def trajectory(
     def sgd_step(carry: tuple, picked: SignedMeasure) -> tuple[tuple, None]:
         displacement, state = carry
         batch = SignedMeasure(measure.points[picked.points], picked.weights)
-        at = jax.tree.map(jnp.add, theta, displacement)
-        by, state = updates(optimizer, jax.grad(loss)(displacement, batch), state, at)
+        updates, state = optimizer.update(
+            jax.grad(loss)(displacement, batch), state, jax.tree.map(jnp.add, theta, displacement)
+        )
         # θ − θ0 is accumulated, not θ: a small step is not rounded away beside a large weight.
-        return (jax.tree.map(jnp.add, displacement, by), state), None
+        return (jax.tree.map(jnp.add, displacement, updates), state), None
 
     def segment(carry: tuple, batches: SignedMeasure) -> tuple[tuple, Params]:
         carry, _ = jax.lax.scan(sgd_step, carry, batches)
