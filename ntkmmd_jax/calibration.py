@@ -52,7 +52,7 @@ class Relabelling:
     def null(self, statistics: jax.Array) -> jax.Array:
         """The null sample: the statistics (B + 1,) of all labellings but the observed one."""
         rows = jnp.arange(len(statistics) - 1)
-        return statistics[rows + (rows >= self.observed)]
+        return statistics[jnp.where(rows < self.observed, rows, rows + 1)]
 
 
 def label_pool(key: jax.Array, n_x: int, n: int, size: int) -> jax.Array:
@@ -65,15 +65,15 @@ def label_pool(key: jax.Array, n_x: int, n: int, size: int) -> jax.Array:
 
     def choose(needed: jax.Array, step: tuple) -> tuple[jax.Array, jax.Array]:
         position, u = step
-        chosen = u * (n - position) < needed
-        return needed - chosen, chosen
+        chosen = u * (n - position).astype(u.dtype) < needed
+        return needed - chosen.astype(u.dtype), chosen
 
     def choose_block(needed: jax.Array, at: tuple) -> tuple[jax.Array, jax.Array]:
         start, k_block = at
         u = jax.random.uniform(k_block, (min(block, n), size))
         return jax.lax.scan(choose, needed, (start + jnp.arange(len(u)), u))
 
-    needed = jnp.full(size, n_x, jnp.float32)
+    needed = jnp.full(size, n_x, float)
     if n <= block:
         return choose_block(needed, (0, key))[1].T
     starts = jnp.arange(0, n, block)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure as Figure
 
 if TYPE_CHECKING:
     from ntkmmd_jax.changepoint import Scan
@@ -133,7 +134,7 @@ def powers(ax: Any, x: Any, rows: "list[PowerRow]", **style: Any) -> None:
     ax.errorbar(x, [row.power for row in rows], interval, capsize=2, **style)
 
 
-def published(ax: Any, x: Any, values: Any, label: str = "published") -> None:
+def published(ax: Any, x: Any, values: Any, label: str | None = "published") -> None:
     """Published numbers, as open stars."""
     ax.plot(x, values, "k*", mfc="none", ms=9, label=label, zorder=5)
 

@@ -18,7 +18,7 @@ from ntkmmd_jax._lib.quotient import displaced, quotient
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tiles import tile_by_tile
 from ntkmmd_jax.measure import SignedMeasure
-from ntkmmd_jax.networks import Network, Params, merged, restored, two_layer
+from ntkmmd_jax.networks import Network, NetworkLike, Params, merged, restored, two_layer
 
 BLOCK = 2048  # points that are differentiated at once: memory does not grow with n beyond it
 
@@ -53,7 +53,7 @@ class Witness:
         return {"network": self.network.recipe, "features": self.features, "nodes": self.nodes}
 
     @classmethod
-    def blank(cls, described: dict[str, Any], network: Any = None) -> "Witness":
+    def blank(cls, described: dict[str, Any], network: NetworkLike | None = None) -> "Witness":
         """A witness of shapes only, to be refilled with saved leaves."""
         network = restored(described["network"], network)
         features = tuple(described["features"])
@@ -121,4 +121,4 @@ def exact_witness(network: Network, params: Params, measure: SignedMeasure) -> W
 
 def inner(u: Params, v: Params) -> jax.Array:
     """⟨u, v⟩ over all leaves."""
-    return sum(jax.tree.leaves(jax.tree.map(jnp.vdot, u, v)))
+    return jax.tree.reduce(jnp.add, jax.tree.map(jnp.vdot, u, v))

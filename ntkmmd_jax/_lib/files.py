@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -35,7 +36,7 @@ def replace_file(path: str | os.PathLike, write: Any) -> Path:
 def save_leaves(path: str | os.PathLike, tree: Any, *, kind: str, **header: Any) -> Path:
     """Save the leaves of a pytree, in order, with a JSON header, as one `.npz` file."""
     leaves = [np.asarray(_raw(leaf)) for leaf in jax.tree.leaves(tree)]
-    arrays = {f"leaf_{i}": leaf for i, leaf in enumerate(leaves)}
+    arrays: dict[str, Any] = {f"leaf_{i}": leaf for i, leaf in enumerate(leaves)}
     text = np.frombuffer(json.dumps({"kind": kind, **header}).encode(), np.uint8)
     return replace_file(path, lambda file: np.savez(file, header=text, **arrays))
 
@@ -102,14 +103,14 @@ def refill(like: Any, leaves: list[np.ndarray], *, source: str) -> Any:
     if kinds != given:
         raise FileError(f"{source} holds numbers of kinds {given}; expected {kinds}")
     filled = [
-        jax.random.wrap_key_data(leaf) if _is_key(old) else jax.numpy.asarray(leaf)
+        jax.random.wrap_key_data(jnp.asarray(leaf)) if _is_key(old) else jnp.asarray(leaf)
         for old, leaf in zip(expected, leaves, strict=True)
     ]
     return jax.tree.unflatten(structure, filled)
 
 
 def _is_key(leaf: Any) -> bool:
-    return jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
+    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def _raw(leaf: Any) -> Any:

@@ -158,7 +158,7 @@ def _check_mask(values: Any, name: str) -> None:
         return
     if masked.any():
         raise ValueError(
-            f"{name} has masked values in {masked.sum()} of {len(masked)} samples (the first is "
+            f"{name} has masked values in {masked.sum()} of {masked.size} samples (the first is "
             f"sample {masked.argmax()}); drop or fill them first"
         )
 

@@ -224,10 +224,10 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        usage = hasattr(error, "format_message")  # the command line's own complaints
-        if not usage and not _foreseeable(error):
+        usage = getattr(error, "format_message", None)  # the command line's own complaints
+        if usage is None and not _foreseeable(error):
             raise
-        message = error.format_message() if usage else str(error) or type(error).__name__
+        message = usage() if usage else str(error) or type(error).__name__
         if message:  # empty where the help page has already been shown
             print(f"ntkmmd: {' '.join(message.split())}", file=sys.stderr)
         sys.exit(2)

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 MOST_VALUES = 10_000  # of one grid parameter
 _LEAST = {"n": 2, "n_x": 2, "n_y": 2, "dim": 1}  # whole numbers in a grid
@@ -59,7 +59,7 @@ def check_outputs(plot: Path | None, save: Path | None, state: Path | None = Non
     if plot is not None and plot.suffix:
         from ntkmmd_jax import plotting
 
-        known = plotting.plt.Figure().canvas.get_supported_filetypes()
+        known = plotting.Figure().canvas.get_supported_filetypes()
         if plot.suffix[1:].lower() not in known:
             raise ValueError(f"--plot {plot}: unknown kind of picture; use .png, .pdf or .svg")
 
@@ -145,16 +145,16 @@ def _check_values(name: str, values: list[Any]) -> None:
             raise ValueError(f"{name} must be a whole number of at least {_LEAST[name]}")
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def parse_sizes(text: str) -> int | tuple[int, int]:
     """Sample sizes: one of both, or n_x,n_y."""
     try:
-        sizes = tuple(int(part) for part in text.split(","))
+        sizes = [int(part) for part in text.split(",")]
     except ValueError:
-        sizes = ()
+        sizes = []
     if len(sizes) not in (1, 2) or min(sizes) < 2:
         raise ValueError(f"--n takes one size or n_x,n_y, each of at least 2; got {text!r}")
-    return sizes if len(sizes) == 2 else sizes[0]
+    return (sizes[0], sizes[1]) if len(sizes) == 2 else sizes[0]

@@ -8,14 +8,18 @@ from ntkmmd_jax._lib.normals import normal
 Sample = tuple[jax.Array, jax.Array]
 
 
-def mean_shift(key: jax.Array, n_x: int, n_y: int, *, delta: float, dim: int = 100) -> Sample:
+def mean_shift(
+    key: jax.Array, n_x: int, n_y: int, *, delta: float | jax.Array, dim: int = 100
+) -> Sample:
     """p = N(0, I), q = N(μ, I) with |μ| = δ, the same in every coordinate."""
     k_x, k_y = jax.random.split(key)
     x = normal(k_x, (n_x, dim))
     return x, normal(k_y, (n_y, dim)) + delta / jnp.sqrt(dim)
 
 
-def covariance_shift(key: jax.Array, n_x: int, n_y: int, *, rho: float, dim: int = 100) -> Sample:
+def covariance_shift(
+    key: jax.Array, n_x: int, n_y: int, *, rho: float | jax.Array, dim: int = 100
+) -> Sample:
     """p = N(0, I), q = N(0, I + ρE) with E the all-ones matrix: a factor √ρ common to all."""
     k_x, k_y, k_common = jax.random.split(key, 3)
     x = normal(k_x, (n_x, dim))
@@ -54,14 +58,15 @@ def gaussian_mixture(
         raise ValueError(f"the mixture needs dim of at least 2; got {dim}")
     k_x, k_y, k_modes, k_common = jax.random.split(key, 4)
     if stratified:
-        second = (jnp.concatenate([jnp.arange(n_x), jnp.arange(n_y)]) % 2)[:, None]
+        second = (jnp.concatenate([jnp.arange(n_x), jnp.arange(n_y)]) % 2 == 1)[:, None]
     else:
         second = jax.random.bernoulli(k_modes, 0.5, (n_x + n_y, 1))
-    x = normal(k_x, (n_x, dim)) + 0.5 * second[:n_x]
+    mean = jnp.where(second, 0.5, 0.0)
+    x = normal(k_x, (n_x, dim)) + mean[:n_x]
     y = normal(k_y, (n_y, dim))
     if example == 1:
         r = jnp.where(second[n_x:, 0], -0.5, 0.5)
         y = y.at[:, 1].set(r * y[:, 0] + jnp.sqrt(1 - r**2) * y[:, 1])
     else:  # I + 0.1·E = 0.9·I + 0.1·11ᵀ: a factor common to all coordinates
         y = jnp.sqrt(0.9) * y + jnp.sqrt(0.1) * normal(k_common, (n_y, 1))
-    return x, y + 0.5 * second[n_x:]
+    return x, y + mean[n_x:]

@@ -11,6 +11,7 @@ import functools
 import gzip
 import hashlib
 import zlib
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +47,7 @@ def mnist_abundance(
     n_x: int = 3000,
     n_y: int = 2981,
     *,
-    share: float = 0.15,
+    share: float | jax.Array = 0.15,
     data: str = "mnist",
 ) -> Sample:
     """p uniform over the images, q = (1 − share) p + share p_cohort; float32 in [0, 1].
@@ -65,7 +66,8 @@ def mnist_abundance(
     if isinstance(share, int | float) and not 0 <= share <= 1:
         raise ValueError(f"share must lie in [0, 1]; got {share}")
     source = images(data)
-    return tuple(source.pixels(drawn) for drawn in draw(key, n_x, n_y, share, source))
+    of_x, of_y = draw(key, n_x, n_y, share, source)
+    return source.pixels(of_x), source.pixels(of_y)
 
 
 @record
@@ -83,14 +85,19 @@ class Images:
         return pixels.reshape(len(which), *self.shape, 1).astype(jnp.float32) / self.white
 
 
-def draw(key: jax.Array, n_x: int, n_y: int, share: float, source: Images) -> Sample:
+def draw(key: jax.Array, n_x: int, n_y: int, share: float | jax.Array, source: Images) -> Sample:
     """Indices of the images in a sample of p and in one of q."""
     n, m = len(source.words), len(source.cohort)
     # One draw of bits for all. The remainder is uniform to 1 in 2^32 / n.
     bits = jax.random.bits(key, (n_x + 2 * n_y,))
     of_x, of_y, coin = jnp.split(bits, [n_x, n_x + n_y])
-    changed = (coin >> 8) < jnp.asarray(share, jnp.float32) * 2**24  # 24 bits are exact in float32
-    return of_x % n, jnp.where(changed, source.cohort[of_y % m], of_y % n)
+    coin = (coin >> 8).astype(jnp.float32)  # 24 bits are exact
+    changed = coin < jnp.asarray(share, jnp.float32) * 2**24
+
+    def below(bits: jax.Array, most: int) -> jax.Array:
+        return (bits % most).astype(jnp.int32)
+
+    return below(of_x, n), jnp.where(changed, source.cohort[below(of_y, m)], below(of_y, n))
 
 
 @functools.cache
@@ -137,7 +144,7 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
         raise ImportError(
             "the digits are in scikit-learn, which is not there: pip install 'ntkmmd-jax[images]'"
         ) from error
-    found = load_digits()
+    found: Any = load_digits()
     return found.images.astype(np.uint8), found.target
 
 

@@ -35,8 +35,9 @@ def tab_a1(context: Context) -> Outcome:
     """Activation, depth and width."""
     numbers = []
     for name, (activation, depth, start, published) in NETWORKS.items():
-        options = {"activation": activation, "initialization": start}
-        tests = {f"{name}, m = {m}": NetMMD(network=mlp((m,) * depth, **options)) for m in WIDTHS}
+        networks = [mlp((m,) * depth, activation=activation, initialization=start) for m in WIDTHS]
+        labels = [f"{name}, m = {m}" for m in WIDTHS]
+        tests = {label: NetMMD(network=f) for label, f in zip(labels, networks, strict=True)}
         numbers += _powers(context, name, tests, published)
     return Outcome({"rho": 0.12, "d": 100, "n": 200}, numbers, _bars(numbers))
 
@@ -63,8 +64,16 @@ def _bars(numbers: list[Number]) -> object:
     figure, ax = plotting.panels(1, 1, 6, 0.8 + 0.35 * len(numbers))
     places = np.arange(len(numbers))[::-1]
     ours = np.asarray([number.ours for number in numbers])
-    spread = [[n.ours - n.low for n in numbers], [n.high - n.ours for n in numbers]]
-    ax.errorbar(ours, places, xerr=spread, fmt="o", color=plotting.BLUE, capsize=3, label="ours")
+    low, high = np.asarray([(number.low, number.high) for number in numbers], float).T
+    ax.errorbar(
+        ours,
+        places,
+        xerr=[ours - low, high - ours],
+        fmt="o",
+        color=plotting.BLUE,
+        capsize=3,
+        label="ours",
+    )
     plotting.published(ax, [number.published for number in numbers], places)
     ax.set_ylim(-0.7, len(numbers) - 0.3)
     ax.set_yticks(places, [number.label for number in numbers])

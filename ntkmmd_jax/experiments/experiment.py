@@ -34,7 +34,7 @@ class Number:
 
         What is no rate of a number of runs is held against our interval alone.
         """
-        if self.published is None or self.low is None:
+        if self.published is None or self.low is None or self.high is None:
             return ""
         if self.runs is None or self.published_runs is None:
             return "agrees" if self.low <= self.published <= self.high else "differs"

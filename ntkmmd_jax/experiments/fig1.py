@@ -6,8 +6,6 @@ order. The paper prints no numbers for this figure; those of the covariance shif
 at ρ = 0, 0.04, …, 0.16.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,14 +31,15 @@ FIELD = (20.0, 50.0, 100.0, 200.0, 350.0, 500.0)  # of the colour field, with 25
 class PartOfThePass(NetMMD):
     """The trained test after only so many samples of the training pass; the others weigh 0."""
 
-    samples: Any = 1.0
+    samples: float | jax.Array = 1.0
 
     def find_witness(self, key: jax.Array, params: Params, train: Sample) -> Witness:
         """Train on some of the points, taken at random."""
         k_visited, k_train = jax.random.split(key)
         measure = signed_measure(*train)
         n = len(measure.weights)
-        visited = jax.random.permutation(k_visited, n) < self.samples
+        rank = jax.random.permutation(k_visited, n).astype(measure.weights.dtype)
+        visited = rank < self.samples
         weights = jnp.where(visited, measure.weights * n / self.samples, 0.0)
         part = SignedMeasure(measure.points, weights)
         return trained_witness(k_train, self.network, params, part, self.sgd)

@@ -35,7 +35,7 @@ def run(context: Context) -> Outcome:
         for (name, result), colour in zip(results.items(), plotting.COLOURS[1:], strict=False):
             right.hist(np.asarray(result.null), bins, histtype="step", color=colour, label=name)
             right.axvline(float(result.threshold), color=colour, ls="--")
-        right.axvline(float(result.statistic), color="k", lw=2, label="statistic")
+        right.axvline(float(results["ntk2"].statistic), color="k", lw=2, label="statistic")
         right.set_xlabel(f"null and thresholds (dashed), d = {dim}, ρ = {rho}")
         right.set_ylabel("permutations")
         right.legend(frameon=False, fontsize="small")

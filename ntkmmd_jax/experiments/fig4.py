@@ -39,7 +39,7 @@ def run(context: Context) -> Outcome:
             for one in scan:
                 numbers += _numbers(f"{test}, {subject}, window {one.window}", one)
             found[test] = found.get(test, []) + list(scan)
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.legend(*axes[-1, -1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     remarks = " ".join(_remark(test, scans) for test, scans in found.items())
     settings = {"data": context.data, "subjects": SUBJECTS, "windows": WINDOWS, "reference": 300,
                 "stride": 10, "level": 0.01, "change": CHANGE}  # fmt: skip

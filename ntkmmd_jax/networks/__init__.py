@@ -3,6 +3,7 @@
 from ntkmmd_jax.networks.check import check_network
 from ntkmmd_jax.networks.network import (
     Network,
+    NetworkLike,
     Params,
     as_network,
     convnet,
@@ -16,6 +17,7 @@ from ntkmmd_jax.networks.network import (
 
 __all__ = [
     "Network",
+    "NetworkLike",
     "Params",
     "as_network",
     "check_network",

@@ -5,6 +5,7 @@ A layer is z = c·(h W) + b with W ~ N(0, s²) and b = 0; `initialization` says 
 
 import functools
 from collections.abc import Callable
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +22,10 @@ def activation_fn(activation: Activation) -> Callable[[jax.Array], jax.Array]:
     if callable(activation):
         return activation
     extra = {"erf": jax.scipy.special.erf, "sin": jnp.sin, "softplus": softplus}
-    function = extra.get(activation) or getattr(jax.nn, str(activation), None)
-    if not callable(function):
-        raise ValueError(f"unknown activation {activation!r}; use a name in jax.nn or a callable")
-    return function
+    function: Any = extra.get(activation) or getattr(jax.nn, str(activation), None)
+    if callable(function):
+        return cast(Callable[[jax.Array], jax.Array], function)
+    raise ValueError(f"unknown activation {activation!r}; use a name in jax.nn or a callable")
 
 
 @jax.custom_jvp

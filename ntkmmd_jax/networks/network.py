@@ -20,6 +20,7 @@ from ntkmmd_jax.networks.layers import INITIALIZATIONS, MLP, Activation, ConvNet
 
 __all__ = [
     "Network",
+    "NetworkLike",
     "Params",
     "as_network",
     "check_network",
@@ -99,6 +100,10 @@ class Network:
             raise ValueError("every parameter is frozen: there is nothing to train")
 
 
+# What stands for a network: one of ours, a flax module, or a bare pair (init, apply).
+NetworkLike = Network | linen.Module | nnx.Module | tuple[Callable[..., Any], Callable[..., Any]]
+
+
 def merged(params: Params, theta: Params) -> Params:
     """All leaves of θ: trained ones from `theta`, frozen ones, None there, from `params`."""
     return jax.tree.map(lambda leaf, new: leaf if new is None else new, params, theta)
@@ -116,7 +121,7 @@ def _components(path: tuple) -> list[str]:
     return jax.tree_util.keystr(path, simple=True, separator="/").split("/")
 
 
-def freeze(network: Any, *names: str) -> Network:
+def freeze(network: NetworkLike, *names: str) -> Network:
     """Freeze the leaves under the given names: they are neither trained nor part of the kernel."""
     network, names = as_network(network), _names(names)
     recipe = None
@@ -177,7 +182,7 @@ def convnet(
 def _sizes(name: str, sizes: Any, many: str) -> tuple[int, ...]:
     """Sizes of layers as Python ints; refuse what would be read as other numbers than meant."""
     single = isinstance(sizes, str | int | float | np.generic)
-    given = (sizes,) if single else tuple(sizes)
+    given: tuple[Any, ...] = (sizes,) if single else tuple(sizes)
     whole = all(isinstance(m, int | np.integer) and not isinstance(m, bool) for m in given)
     if not given or not whole or min(given) < 1:
         raise ValueError(f"{name} must be positive whole numbers, {many}; got {sizes!r}")
@@ -211,7 +216,7 @@ def rebuild(recipe: list | tuple) -> Network:
     return {"mlp": mlp, "convnet": convnet}[name](**options)
 
 
-def restored(recipe: list | tuple | None, network: Any = None) -> Network:
+def restored(recipe: list | tuple | None, network: NetworkLike | None = None) -> Network:
     """The network of a saved file: the one given, or else that of its recipe."""
     if network is not None:
         return as_network(network)
@@ -249,7 +254,7 @@ def _from_linen(module: linen.Module) -> Network:
     return Network(init, apply, collection="params", module=module)
 
 
-def _from_nnx(build: Callable[[nnx.Rngs], nnx.Module]) -> Network:
+def _from_nnx(build: Callable[[nnx.Rngs], Any]) -> Network:
     def parts(key: Any) -> tuple:
         return nnx.split(build(nnx.Rngs(key)), nnx.Param, ...)
 
@@ -267,7 +272,7 @@ def _from_nnx(build: Callable[[nnx.Rngs], nnx.Module]) -> Network:
     return Network(Explained(init), Explained(apply), collection="params")
 
 
-def as_network(network: Any) -> Network:
+def as_network(network: NetworkLike) -> Network:
     """A `Network` from one of ours, a flax module, or a bare `(init, apply)` pair."""
     if isinstance(network, Network):
         return network

@@ -113,8 +113,10 @@ class Checkpoint:
 def _wrong(record: Any, finished: np.ndarray, n_tests: int, n_runs: int) -> str:
     """What cannot be in the record of a batch, given the replicas finished before; else ""."""
     names = ("cell", "from", "to", "rejections", "failures", "seconds")
-    if not isinstance(record, dict) or (missing := [name for name in names if name not in record]):
-        return f"it lacks {missing}" if isinstance(record, dict) else "it is no record of a batch"
+    if not isinstance(record, dict):
+        return "it is no record of a batch"
+    if missing := [name for name in names if name not in record]:
+        return f"it lacks {missing}"
     cell, first, last, rejections, failures, seconds = (record[name] for name in names)
     if not is_count(cell) or cell >= len(finished):
         return f"there is no cell {cell!r} among {len(finished)}"

@@ -85,7 +85,7 @@ def _hash(*parts: str | bytes) -> bytes:
 
 def _numbers(value: Any) -> np.ndarray:
     """An array, or the words of random keys, on the host."""
-    is_key = jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+    is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(value) if is_key else value)
 
 

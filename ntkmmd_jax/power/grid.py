@@ -9,9 +9,10 @@ import dataclasses
 import inspect
 import itertools
 import math
-import numbers
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from ntkmmd_jax.networks import Network, mlp
 from ntkmmd_jax.power.sampler import Fixed, Sampler
@@ -148,7 +149,9 @@ def _pair(n: Any) -> tuple[Any, Any]:
 
 
 def _size(value: Any, name: str) -> int:
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(
+        value, bool
+    )
     if not number or value != value // 1 or value < 2:
         raise ValueError(f"{name} must be a whole number of at least 2; got {value!r}")
     return int(value)
@@ -159,7 +162,7 @@ def _with_options(test: TwoSampleTest, options: dict[str, Any]) -> TwoSampleTest
     network = {name: value for name, value in options.items() if name in _NETWORK}
     own = {name: value for name, value in options.items() if name not in _NETWORK}
     if network:
-        recipe = test.network.recipe
+        recipe = getattr(getattr(test, "network", None), "recipe", None)
         if recipe is None or recipe[0] != "mlp":
             raise ValueError(f"{sorted(network)} can be swept for networks made by mlp only")
         own["network"] = mlp(**{**dict(recipe[1]), **network})

@@ -41,7 +41,7 @@ def power_sweep(
     n: int | tuple[int, int] = 200,
     n_runs: int = 500,
     batch_size: int | None = None,
-    devices: int | Sequence[jax.Device] | None = None,
+    devices: int | Sequence[Any] | None = None,
     checkpoint: Any = None,
     progress: bool = True,
 ) -> PowerTable:
@@ -146,7 +146,8 @@ def _count(
         size=size,
     )
     # Summed by the host: a collective would make the device that is ready first hold a thread.
-    total = sum(np.asarray(shard.data)[0] for shard in counts.addressable_shards)
+    parts = [np.asarray(shard.data)[0] for shard in counts.addressable_shards]
+    total = np.stack(parts).sum(axis=0, dtype=np.int32)
     if jax.process_count() > 1:
         total = multihost_utils.process_allgather(total).sum(axis=0)
     return total
@@ -212,7 +213,7 @@ def _as_tests(tests: Mapping | Sequence[str]) -> dict[str, TwoSampleTest]:
     }
 
 
-def _devices(devices: Any) -> list[jax.Device]:
+def _devices(devices: Any) -> list[Any]:
     """The devices of all processes, or as many of the local ones as asked for."""
     available = jax.devices() if jax.process_count() > 1 else jax.local_devices()
     if devices is None:
@@ -253,8 +254,8 @@ def _check_threads(mesh: Mesh, tests: dict[str, TwoSampleTest]) -> None:
 def _batch_size(cell: Cell, samples: tuple, mesh: Mesh) -> int:
     """Replicas at once on a device: as many as its cache holds, or a share of its memory."""
     key = jax.eval_shape(jax.random.key, 0)
-    networks = {test.network for test in cell.tests.values() if hasattr(test, "network")}
-    params = [jax.eval_shape(net.init, key, samples[0]) for net in networks]
+    networks = {getattr(test, "network", None) for test in cell.tests.values()}
+    params = [jax.eval_shape(f.init, key, samples[0]) for f in networks if f is not None]
     per_replica = 4 * sum(
         leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves((samples, params))
     )

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from ntkmmd_jax._lib.optimizer import updates
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import (
@@ -203,8 +204,8 @@ class C2ST(TwoSampleTest):
 
         def step(carry: tuple, visits: Visits) -> tuple[tuple, None]:
             (trained, state), batch = carry, visits.of(measure.points)
-            updates, state = optimizer.update(jax.grad(loss)(trained, batch), state, trained)
-            return (optax.apply_updates(trained, updates), state), None
+            by, state = updates(optimizer, jax.grad(loss)(trained, batch), state, trained)
+            return (optax.apply_updates(trained, by), state), None
 
         start = (theta, jnp.zeros((), measure.weights.dtype))
         carry, _ = jax.lax.scan(step, (start, optimizer.init(start)), batches)

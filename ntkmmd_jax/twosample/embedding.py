@@ -24,6 +24,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ntkmmd_jax._lib.laws import chi2_law
 from ntkmmd_jax._lib.normals import normal
+from ntkmmd_jax._lib.optimizer import updates
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import (
@@ -207,8 +208,8 @@ class EmbeddingTest(TwoSampleTest):
 
         def ascent_step(carry: tuple, _: None) -> tuple[tuple, None]:
             by, state = carry
-            updates, state = optimizer.update(jax.grad(loss)(by), state)
-            return (optax.apply_updates(by, updates), state), None
+            more, state = updates(optimizer, jax.grad(loss)(by), state, by)
+            return (optax.apply_updates(by, more), state), None
 
         optimizer = _OPTIMIZERS[self.optimizer](self.learning_rate)
         zero = (jnp.zeros_like(start), jnp.zeros_like(sigma))

@@ -274,4 +274,4 @@ class LinearTimeMMD(_GaussianTest):
 def signs(words: jax.Array, m: int) -> jax.Array:
     """±1, as the bits of 32-bit words have it, shape (m,)."""
     bits = (words[:, None] >> jnp.arange(32, dtype=words.dtype)) & 1
-    return 2.0 * bits.reshape(-1)[:m] - 1
+    return 2 * bits.reshape(-1)[:m].astype(float) - 1

@@ -77,7 +77,7 @@ def nan_below_zero(key, n_x, n_y, *, rho):
         (lambda key, n, m: (normals(key, n),) * 3, {}, "it returned 3 things"),
         (lambda key, n, m: (normals(key, m), normals(key, n)), {}, r"x of shape \(5, 2\)"),
         (lambda key, n, m: (normals(key, n), normals(key, m, 3)), {}, "different features"),
-        (lambda key, n, m: (1j * normals(key, n), normals(key, m)), {}, "real numbers"),
+        (lambda key, n, m: (normals(key, n).astype(complex), normals(key, m)), {}, "real numbers"),
         (lambda key, n, m: (["a"] * n, normals(key, m)), {}, "not a valid JAX type"),
     ],
 )
