@@ -51,8 +51,13 @@ class Relabelling:
 
     def null(self, statistics: jax.Array) -> jax.Array:
         """The null sample: the statistics (B + 1,) of all labellings but the observed one."""
-        rows = jnp.arange(len(statistics) - 1)
-        return statistics[rows + (rows >= self.observed)]
+        return without(statistics, self.observed)
+
+
+def without(statistics: jax.Array, observed: Any) -> jax.Array:
+    """All statistics (B + 1,) but the observed one, shape (B,)."""
+    rows = jnp.arange(len(statistics) - 1)
+    return statistics[rows + (rows >= observed)]
 
 
 def label_pool(key: jax.Array, n_x: int, n: int, size: int) -> jax.Array:

@@ -157,7 +157,7 @@ def scan(
             another. The reference block and the pilot blocks of the threshold come from it.
         window: Frames in the window and in the reference block, or several such sizes.
         stride: Frames between two looks.
-        test: "net", "ntk", "gmmd", "hotelling", or a test object.
+        test: Any method by name, or a test object.
         **options: Of `init`: standardize, level, arl, threshold, contiguous, n_draws.
     """
     series = as_points(series, "the series")

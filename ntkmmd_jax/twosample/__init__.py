@@ -10,8 +10,9 @@ from ntkmmd_jax._lib.points import as_samples, check_finite
 from ntkmmd_jax.twosample.c2st import C2ST
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
-from ntkmmd_jax.twosample.gaussian import GaussianMMD, LinearTimeMMD
+from ntkmmd_jax.twosample.gaussian import GaussianMMD
 from ntkmmd_jax.twosample.hotelling import Hotelling
+from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
 from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.streamed import streamed_test
