@@ -134,7 +134,9 @@ class NullStatistics:
 
 
 def _shared_key(pool: int) -> jax.Array:
-    return jax.random.wrap_key_data(np.uint32([pool, 20230203]))  # validity rests on no seed
+    return jax.random.wrap_key_data(
+        jnp.asarray([pool, 20230203], jnp.uint32)
+    )  # validity rests on no seed
 
 
 def score_null(relabelling: Relabelling, scores: jax.Array) -> NullStatistics:
@@ -226,7 +228,7 @@ def labellings(n_x: int, n_y: int, *, even: bool = False) -> int:
 
 def check_reach(values: int, level: Any, where: str) -> None:
     """Raise if a null law of so many equally likely values has no tail as small as the level."""
-    if isinstance(level, int | float | np.generic) and values < (1 - 1e-6) / level:
+    if isinstance(level, int | float | np.number) and values < (1 - 1e-6) / level:
         raise ValueError(
             f"{where} can be relabelled in {values} different ways only, so that a p-value is "
             f"below 1/{values} = {1 / values:.2g} by luck alone, and level {level} cannot be "
@@ -240,7 +242,7 @@ def check_level(level: Any, n_permutations: int | None = None) -> None:
         raise ValueError(
             f"n_permutations must be a whole number of at least 1; got {n_permutations!r}"
         )
-    if not isinstance(level, int | float | np.generic):  # traced, or a batch: checked by its maker
+    if not isinstance(level, int | float | np.number):  # traced, or a batch: checked by its maker
         return
     if not 0 < level < 1:
         raise ValueError(f"level must lie in (0, 1); got {level}")

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
@@ -49,8 +50,8 @@ class Report:
 
 def first_time(times: jax.Array, alarms: jax.Array) -> int | None:
     """The time of the first alarm, or None."""
-    alarms = np.asarray(alarms)
-    return int(np.asarray(times)[alarms.argmax()]) if alarms.any() else None
+    raised = np.asarray(alarms)
+    return int(np.asarray(times)[raised.argmax()]) if raised.any() else None
 
 
 @record
@@ -247,7 +248,7 @@ def as_frames(frames: Any, features: tuple[int, ...]) -> jax.Array:
         raise ValueError(
             f"the detector takes frames of shape {features}, or many of them; got {points.shape}"
         )
-    if not isinstance(points, jax.core.Tracer):
+    if not isinstance(points, Tracer):
         check_finite(points, "the frames")
     return points
 

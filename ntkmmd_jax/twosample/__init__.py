@@ -1,8 +1,8 @@
 """Two-sample tests: one contract, `test(key, x, y) -> TwoSampleResult`, and the call by name."""
 
+import dataclasses
 import difflib
 import math
-from collections.abc import Callable
 from typing import Any
 
 from ntkmmd_jax._lib.keys import as_key
@@ -17,7 +17,7 @@ from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.streamed import streamed_test
 
-_METHODS: dict[str, tuple[Callable[..., TwoSampleTest], dict[str, Any], str]] = {
+_METHODS: dict[str, tuple[type[TwoSampleTest], dict[str, Any], str]] = {
     "net": (NetMMD, {}, "network trained for a short time on one half, scored on the other"),
     "ntk": (NTKMMD, {}, "exact NTK witness from one half, scored on the other; linear time"),
     "ntk-full": (NTKMMD, {"calibration": "full"}, "exact NTK, labels of both halves permuted"),
@@ -60,7 +60,7 @@ def make_test(method: str | TwoSampleTest, **options: Any) -> TwoSampleTest:
             f"unknown method {method!r}{hint}; the known ones are {', '.join(_METHODS)}"
         )
     constructor, fixed, _ = _METHODS[method]
-    known = set(constructor.__dataclass_fields__) - set(fixed)
+    known = {field.name for field in dataclasses.fields(constructor)} - set(fixed)
     if unknown := sorted(set(options) - known):
         raise TypeError(f"method {method!r} has no option {unknown}; it has {sorted(known)}")
     return constructor(**fixed, **options)

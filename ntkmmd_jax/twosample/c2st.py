@@ -72,7 +72,7 @@ class LogitWitness:
         features = tuple(described["features"])
         x = jnp.zeros((1, *features))
         params = jax.eval_shape(network.init, jax.random.key(0), x)
-        bias = jax.ShapeDtypeStruct((), x.dtype)
+        bias: Any = jax.ShapeDtypeStruct((), x.dtype)
         return cls(params, bias, network=network, features=features)
 
 

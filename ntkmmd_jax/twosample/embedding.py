@@ -69,7 +69,8 @@ class EmbeddingEvidence(Permutable, Limited, Comparable):
 
     def _compared(self) -> tuple[jax.Array, jax.Array]:
         """λ and Σ⁻¹ δ."""
-        return embedding_statistic(*map(self.embedding, self.held), self.test.regularization)
+        x, y = map(self.embedding, self.held)
+        return embedding_statistic(x, y, self.test.regularization)
 
     @property
     def witness(self) -> EmbeddingWitness:
@@ -205,7 +206,8 @@ class EmbeddingTest(TwoSampleTest):
             return Embedding(anchors, bandwidth, centre, method=self.method)
 
         def loss(by: tuple[jax.Array, jax.Array]) -> jax.Array:
-            return -embedding_statistic(*map(moved(by), (x, y)), self.regularization)[0]
+            f_x, f_y = map(moved(by), (x, y))
+            return -embedding_statistic(f_x, f_y, self.regularization)[0]
 
         def ascent_step(carry: tuple, _: None) -> tuple[tuple, None]:
             by, state = carry

@@ -121,15 +121,15 @@ class Comparable(Evidence):
 
 
 @record
-class Scored(Permutable):
-    """Held-out points, and a function that scores them."""
+class Scores(Permutable):
+    """The scores of held-out points, whatever gave them."""
 
-    score: Score = static()
-    held: Sample
+    held: Sample  # (m_x,) and (m_y,)
 
     def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
         """Σ w_i g(z_i) under every labelling."""
-        return permuted_scores(key, pool, self.score, self.held)
+        found = permuted_scores(key, pool, lambda placed: placed, self.held)
+        return Permuted(found.null, found.observed)
 
 
 def permuted_scores(

@@ -82,7 +82,7 @@ class GaussianTest(TwoSampleTest):
         if isinstance(bandwidth, str):
             bandwidth = (1.0,) if bandwidth == "median" else ()
         values = bandwidth if isinstance(bandwidth, tuple) else (bandwidth,)
-        known = [c for c in values if isinstance(c, int | float | np.generic)]
+        known = [c for c in values if isinstance(c, int | float | np.number)]
         if not values or not all(0 < c < math.inf for c in known):
             raise ValueError(
                 "bandwidth must be 'median', a positive number, or a tuple of positive multiples "
@@ -219,7 +219,8 @@ def tiled_null(
         return (totals[0] + times * form, totals[1] + times * cross), None
 
     zero = jnp.zeros(v.shape[1], u.dtype)
-    upper = tuple(jnp.asarray(index) for index in np.triu_indices(tiles))
+    rows, columns = np.triu_indices(tiles)
+    upper = (jnp.asarray(rows), jnp.asarray(columns))
     (form, cross), _ = jax.lax.scan(add_tile, (zero, zero), upper)
     q, a, s = form[:-1], cross[:-1], form[-1]
     tolerance = 16 * jnp.finfo(u.dtype).eps * jnp.mean(jnp.abs(strip - constant))

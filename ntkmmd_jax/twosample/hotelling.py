@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ntkmmd_jax._lib.points import as_samples, check_finite, points_like
@@ -96,7 +97,8 @@ class ShrunkEvidence(Permutable, Comparable):
     samples: Sample
 
     def _under(self, relabelling: Relabelling) -> tuple[NullStatistics, LinearWitness]:
-        null, direction = shrunk_null(relabelling, *map(_flat, self.samples), self.shrinkage)
+        x, y = map(_flat, self.samples)
+        null, direction = shrunk_null(relabelling, x, y, self.shrinkage)
         return null, _discriminant(direction, self.samples)
 
     def _as_they_are(self) -> tuple[NullStatistics, LinearWitness]:
@@ -171,7 +173,7 @@ class Hotelling(TwoSampleTest):
         """Test whether x (n_X, ...) and y (n_Y, ...) have the same mean; see `TwoSampleTest`."""
         x, y = as_samples(x, y)
         result = super().__call__(key, x, y)
-        traced = isinstance(result.pvalue, jax.core.Tracer)
+        traced = isinstance(result.pvalue, Tracer)
         if not traced and np.isnan(result.pvalue):
             check_finite(x, "x")
             check_finite(y, "y")
@@ -210,7 +212,7 @@ class Hotelling(TwoSampleTest):
         """The samples, with shrinkage or without."""
         if self.shrinkage is not None:
             return ShrunkEvidence(self.shrinkage, held)
-        self.check_samples(*map(len, held), held[0].shape[1:])
+        self.check_samples(len(held[0]), len(held[1]), held[0].shape[1:])
         return MeansEvidence(held)
 
     def check_samples(self, n_x: int, n_y: int, features: tuple[int, ...] | None = None) -> None:

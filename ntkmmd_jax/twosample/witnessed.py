@@ -45,9 +45,13 @@ class WitnessEvidence(Refittable):
     held: Sample
 
     @cached_property
-    def witness(self) -> Witness:
-        """Trained or exact, on the training half."""
+    def _found(self) -> Witness:
         return self.test.find_witness(self.key, self.params, self.train)
+
+    @property
+    def witness(self) -> Witness:
+        """Trained or exact, on the training half, when first asked for."""
+        return self._found
 
     def statistic(self) -> jax.Array:
         """Σ w_i g(z_i) over the points to test on."""
