@@ -134,9 +134,8 @@ class NullStatistics:
 
 
 def _shared_key(pool: int) -> jax.Array:
-    return jax.random.wrap_key_data(
-        jnp.asarray([pool, 20230203], jnp.uint32)
-    )  # validity rests on no seed
+    # Validity rests on no seed.
+    return jax.random.wrap_key_data(jnp.asarray([pool, 20230203], jnp.uint32))
 
 
 def score_null(relabelling: Relabelling, scores: jax.Array) -> NullStatistics:

@@ -8,6 +8,7 @@ from typing import Any
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples, check_finite
 from ntkmmd_jax.twosample.c2st import C2ST
+from ntkmmd_jax.twosample.calibrations import Asymptotic, Bound, Full, Normal, Permutation
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
 from ntkmmd_jax.twosample.gaussian import GaussianMMD
@@ -121,11 +122,16 @@ def two_sample_test(
 __all__ = [
     "C2ST",
     "NTKMMD",
+    "Asymptotic",
+    "Bound",
+    "Full",
     "GaussianMMD",
     "Hotelling",
     "LinearTimeMMD",
     "MeanEmbedding",
     "NetMMD",
+    "Normal",
+    "Permutation",
     "SmoothCF",
     "TwoSampleResult",
     "TwoSampleTest",

@@ -9,6 +9,7 @@ pool's size: all blocks come from one pool, so its own sampling error is shared 
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -66,6 +67,12 @@ class PilotNull(Calibration):
     null: jax.Array  # (B,)
     sizes: tuple[int, int] = static()  # of a block of reference, and of an incoming sample
     contiguous: bool = static(default=False)
+
+    @property
+    def params(self) -> Prepared:
+        """The earlier name of `prepared`, for one version more."""
+        warnings.warn("PilotNull.params is now `prepared`", DeprecationWarning, stacklevel=2)
+        return self.prepared
 
     def statistic(self, key: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
         """T of two samples, prepared as the pilot is; the key is for the order of training."""
