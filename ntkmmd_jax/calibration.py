@@ -51,8 +51,13 @@ class Relabelling:
 
     def null(self, statistics: jax.Array) -> jax.Array:
         """The null sample: the statistics (B + 1,) of all labellings but the observed one."""
-        rows = jnp.arange(len(statistics) - 1)
-        return statistics[jnp.where(rows < self.observed, rows, rows + 1)]
+        return without(statistics, self.observed)
+
+
+def without(statistics: jax.Array, observed: Any) -> jax.Array:
+    """All statistics (B + 1,) but the observed one, shape (B,)."""
+    rows = jnp.arange(len(statistics) - 1)
+    return statistics[jnp.where(rows < observed, rows, rows + 1)]
 
 
 def label_pool(key: jax.Array, n_x: int, n: int, size: int) -> jax.Array:
@@ -129,7 +134,8 @@ class NullStatistics:
 
 
 def _shared_key(pool: int) -> jax.Array:
-    return jax.random.wrap_key_data(np.uint32([pool, 20230203]))  # validity rests on no seed
+    # Validity rests on no seed.
+    return jax.random.wrap_key_data(jnp.asarray([pool, 20230203], jnp.uint32))
 
 
 def score_null(relabelling: Relabelling, scores: jax.Array) -> NullStatistics:
@@ -221,7 +227,7 @@ def labellings(n_x: int, n_y: int, *, even: bool = False) -> int:
 
 def check_reach(values: int, level: Any, where: str) -> None:
     """Raise if a null law of so many equally likely values has no tail as small as the level."""
-    if isinstance(level, int | float | np.generic) and values < (1 - 1e-6) / level:
+    if isinstance(level, int | float | np.number) and values < (1 - 1e-6) / level:
         raise ValueError(
             f"{where} can be relabelled in {values} different ways only, so that a p-value is "
             f"below 1/{values} = {1 / values:.2g} by luck alone, and level {level} cannot be "
@@ -235,7 +241,7 @@ def check_level(level: Any, n_permutations: int | None = None) -> None:
         raise ValueError(
             f"n_permutations must be a whole number of at least 1; got {n_permutations!r}"
         )
-    if not isinstance(level, int | float | np.generic):  # traced, or a batch: checked by its maker
+    if not isinstance(level, int | float | np.number):  # traced, or a batch: checked by its maker
         return
     if not 0 < level < 1:
         raise ValueError(f"level must lie in (0, 1); got {level}")

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
@@ -28,6 +29,7 @@ from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 
 AFTER = ("hold", "rereference")
 _KIND = "detector's state"  # of its files
+_LAYOUT = 2  # the order of the leaves in them
 
 
 @record
@@ -48,8 +50,8 @@ class Report:
 
 def first_time(times: jax.Array, alarms: jax.Array) -> int | None:
     """The time of the first alarm, or None."""
-    alarms = np.asarray(alarms)
-    return int(np.asarray(times)[alarms.argmax()]) if alarms.any() else None
+    raised = np.asarray(alarms)
+    return int(np.asarray(times)[raised.argmax()]) if raised.any() else None
 
 
 @record
@@ -87,6 +89,7 @@ class State:
         """
         about = {"window": self.window, "features": self.reference.shape[1:]}
         about |= {"stride": self.stride, "after": self.after, "test": recipe(self.chart.test)}
+        about |= {"layout": _LAYOUT}
         return save_leaves(path, self, kind=_KIND, settings=settings, **about)
 
 
@@ -94,6 +97,8 @@ def load(path: str | os.PathLike, *, network: Any = None) -> State:
     """Read a saved state; `network` only if it is a function of your own."""
     network = None if network is None else as_network(network)
     leaves, header = load_leaves(path, _KIND)
+    if header.get("layout") != _LAYOUT:
+        raise ValueError(f"{path}: a state of an earlier version; make it anew from its reference")
     with whole_file(path):
         window, stride, after = (header[name] for name in ("window", "stride", "after"))
         check_sizes(window, stride)
@@ -140,7 +145,7 @@ def init(
             pilot blocks come from it.
         window: Frames in the window, and in the reference block.
         stride: Frames between two looks.
-        test: "net", "ntk", "gmmd", "hotelling", or a test object.
+        test: Any method by name, or a test object.
         standardize: Whether to give every coordinate mean 0 and spread 1 over the pool.
         level: Probability of a false alarm per look.
         arl: Instead: the average run length to a false alarm, in frames from the start.
@@ -243,7 +248,7 @@ def as_frames(frames: Any, features: tuple[int, ...]) -> jax.Array:
         raise ValueError(
             f"the detector takes frames of shape {features}, or many of them; got {points.shape}"
         )
-    if not isinstance(points, jax.core.Tracer):
+    if not isinstance(points, Tracer):
         check_finite(points, "the frames")
     return points
 

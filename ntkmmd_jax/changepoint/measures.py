@@ -142,6 +142,9 @@ def explain(state: State) -> Explanation:
     """
     if 0 <= state.count < state.window:  # negative: after an event, the window is still there
         raise ValueError(f"the window is not full yet: {int(state.count)} of {state.window} frames")
+    method = state.chart.test.method
+    if jax.eval_shape(state.witness) is None:
+        raise ValueError(f"{method} has no witness, which would say where; use another test")
     return _explain(state)
 
 

@@ -65,8 +65,7 @@ class Scan:
         return self._each(of_one)
 
     def __iter__(self) -> Iterator["Scan"]:
-        several = isinstance(self.window, tuple)
-        return (self[window] for window in (self.window if several else (self.window,)))
+        return (self[window] for window in self._windows)
 
     def __getitem__(self, window: int) -> "Scan":
         """The scan with one window size."""
@@ -77,7 +76,12 @@ class Scan:
         i = self.window.index(window)
         full = ~np.isnan(self.statistics[i])
         row, threshold = self.statistics[i][full], self.threshold[i]
-        return Scan(self.times[full], row, threshold, **self._about | {"window": window})
+        about: dict[str, Any] = self._about | {"window": window}
+        return Scan(self.times[full], row, threshold, **about)
+
+    @property
+    def _windows(self) -> tuple[int, ...]:
+        return self.window if isinstance(self.window, tuple) else (self.window,)
 
     @property
     def _about(self) -> dict[str, Any]:
@@ -95,10 +99,10 @@ class Scan:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values; None before a window is full."""
-        rows = np.asarray(self.statistics)
+        rows, nothing = np.asarray(self.statistics), np.array(None, object)
         return self._about | {
             "times": np.asarray(self.times).tolist(),
-            "statistics": np.where(np.isnan(rows), None, rows.astype(object)).tolist(),
+            "statistics": np.where(np.isnan(rows), nothing, rows.astype(object)).tolist(),
             "threshold": np.asarray(self.threshold).tolist(),
             "alarms": np.asarray(self.alarms).tolist(),
             "first_alarm": self.first_alarm,
@@ -113,13 +117,15 @@ class Scan:
         """Read a saved scan."""
         leaves, header = load_leaves(path, "Scan")
         with whole_file(path):
-            about = {name: tuple(v) if isinstance(v, list) else v for name, v in header.items()}
-            found = cls(*map(jnp.asarray, leaves), **about)
-            several = isinstance(found.window, tuple)
-            for window in found.window if several else (found.window,):
+            about: Any = {
+                name: tuple(v) if isinstance(v, list) else v for name, v in header.items()
+            }
+            times, statistics, threshold = map(jnp.asarray, leaves)
+            found = cls(times, statistics, threshold, **about)
+            for window in found._windows:
                 check_sizes(window, found.stride)
             _bounds(found.reference, found.reference[1])
-            lead = (len(found.window),) if several else ()
+            lead = (len(found.window),) if isinstance(found.window, tuple) else ()
             shapes = found.statistics.shape, found.threshold.shape
             if shapes != ((*lead, *found.times.shape), lead) or found.times.ndim != 1:
                 raise ValueError(f"statistics and thresholds of shapes {shapes}")
@@ -157,13 +163,13 @@ def scan(
             another. The reference block and the pilot blocks of the threshold come from it.
         window: Frames in the window and in the reference block, or several such sizes.
         stride: Frames between two looks.
-        test: "net", "ntk", "gmmd", "hotelling", or a test object.
+        test: Any method by name, or a test object.
         **options: Of `init`: standardize, level, arl, threshold, contiguous, n_draws.
     """
     series = as_points(series, "the series")
     check_finite(series, "the series")
     start, stop = _bounds(reference, len(series))
-    windows = (window,) if isinstance(window, int | np.integer) else tuple(window)
+    windows: tuple[int, ...] = tuple(np.atleast_1d(window).tolist())
     if not windows:
         raise ValueError("window has no sizes: give one or several")
     for size in windows:

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax import calibration
-from ntkmmd_jax.changepoint.chart import Chart, HotellingChart
+from ntkmmd_jax.changepoint.chart import Chart
 from ntkmmd_jax.twosample.pilot import AT_ONCE, pair_statistics
 
 
@@ -64,13 +64,15 @@ def pair_null(
 ) -> jax.Array:
     """Null sample (B,) of T per look: pairs of disjoint blocks of the standardised pool.
 
-    A pool of less than two windows is cut into halves, and T is scaled by half / window: under H0
-    an MMD² is of order 1/n. Hotelling's T² has its scale in itself.
+    A pool of less than two windows is cut into halves, and T is scaled as it goes with n under H0:
+    by half / window for an MMD², by its root for a mean, not at all for Hotelling's T².
     """
-    size = min(window, len(pool) // 2)
-    scale = 1.0 if isinstance(chart, HotellingChart) else size / window
+    size, test = min(window, len(pool) // 2), chart.test
+    scale, centre = (size / window) ** test.null_order, test.null_centre
+    test.check_samples(size, size, pool.shape[1:])
     keys = jax.random.split(key, n_draws)
-    return scale * pair_statistics(keys, chart, pool, (size, size), contiguous)
+    values = pair_statistics(keys, chart, pool, (size, size), contiguous)
+    return centre + scale * (values - centre)
 
 
 def drawn_stream(key: jax.Array, pool: jax.Array, length: int, run: int) -> jax.Array:

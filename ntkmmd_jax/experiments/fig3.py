@@ -27,7 +27,8 @@ from ntkmmd_jax.measure import interleaved, signed_measure, split
 from ntkmmd_jax.networks import convnet
 from ntkmmd_jax.training import trajectory
 from ntkmmd_jax.twosample import NetMMD
-from ntkmmd_jax.twosample.contract import score_result
+from ntkmmd_jax.twosample.calibrations import Permutation
+from ntkmmd_jax.twosample.evidence import Scores
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import exact_witness
 
@@ -65,8 +66,10 @@ def run(context: Context) -> Outcome:
     def tested(scores: jax.Array) -> TwoSampleResult:
         if not np.isfinite(scores).all():
             raise ValueError("the training diverged: the witness is not finite")
-        about = {"method": "net", "n_x": N_X, "n_y": N_Y, "of_x": len(test[0])}
-        return score_result(k_null, scores, 0.05, n_permutations=settings.n_permutations, **about)
+        of_x, about = len(test[0]), {"method": "net", "n_x": N_X, "n_y": N_Y}
+        evidence = Scores((scores[:of_x], scores[of_x:]))
+        found = Permutation(settings.n_permutations).result(k_null, evidence, 0.05)
+        return dataclasses.replace(found, **about)
 
     def along(shuffle: bool) -> tuple[dict[int, jax.Array], dict[int, TwoSampleResult]]:
         sgd = dataclasses.replace(settings.sgd, shuffle=shuffle)

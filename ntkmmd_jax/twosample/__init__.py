@@ -1,22 +1,24 @@
 """Two-sample tests: one contract, `test(key, x, y) -> TwoSampleResult`, and the call by name."""
 
+import dataclasses
 import difflib
 import math
-from collections.abc import Callable
 from typing import Any
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples, check_finite
 from ntkmmd_jax.twosample.c2st import C2ST
+from ntkmmd_jax.twosample.calibrations import Asymptotic, Bound, Full, Normal, Permutation
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
-from ntkmmd_jax.twosample.gaussian import GaussianMMD, LinearTimeMMD
+from ntkmmd_jax.twosample.gaussian import GaussianMMD
 from ntkmmd_jax.twosample.hotelling import Hotelling
+from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
 from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.streamed import streamed_test
 
-_METHODS: dict[str, tuple[Callable[..., TwoSampleTest], dict[str, Any], str]] = {
+_METHODS: dict[str, tuple[type[TwoSampleTest], dict[str, Any], str]] = {
     "net": (NetMMD, {}, "network trained for a short time on one half, scored on the other"),
     "ntk": (NTKMMD, {}, "exact NTK witness from one half, scored on the other; linear time"),
     "ntk-full": (NTKMMD, {"calibration": "full"}, "exact NTK, labels of both halves permuted"),
@@ -59,7 +61,7 @@ def make_test(method: str | TwoSampleTest, **options: Any) -> TwoSampleTest:
             f"unknown method {method!r}{hint}; the known ones are {', '.join(_METHODS)}"
         )
     constructor, fixed, _ = _METHODS[method]
-    known = set(constructor.__dataclass_fields__) - set(fixed)
+    known = {field.name for field in dataclasses.fields(constructor)} - set(fixed)
     if unknown := sorted(set(options) - known):
         raise TypeError(f"method {method!r} has no option {unknown}; it has {sorted(known)}")
     return constructor(**fixed, **options)
@@ -120,11 +122,16 @@ def two_sample_test(
 __all__ = [
     "C2ST",
     "NTKMMD",
+    "Asymptotic",
+    "Bound",
+    "Full",
     "GaussianMMD",
     "Hotelling",
     "LinearTimeMMD",
     "MeanEmbedding",
     "NetMMD",
+    "Normal",
+    "Permutation",
     "SmoothCF",
     "TwoSampleResult",
     "TwoSampleTest",

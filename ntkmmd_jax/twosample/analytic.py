@@ -1,66 +1,22 @@
-"""Calibrations by formula, without permutations: normal, asymptotic, and by the theorems.
+"""Laws by formula for kernel statistics: the weighted χ² limit, and the bounds of the theorems."""
 
-They need no null sample, and pay for it: "normal" and "asymptotic" are limits in n, and "theory"
-is a bound, so conservative that it rejects only what is plain to see.
-"""
-
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import ndtr, ndtri
 
 from ntkmmd_jax.calibration import centred, label_pool
-from ntkmmd_jax.measure import label_weights, mean_gap, mmd2, signed_measure, unbiased_mmd2
+from ntkmmd_jax.measure import label_weights, mmd2, unbiased_mmd2
 from ntkmmd_jax.theory import Theorem, asymptotic_weights, kernel_moments, quantile, tail
-from ntkmmd_jax.twosample.contract import analytic_result
-from ntkmmd_jax.twosample.result import TwoSampleResult
+from ntkmmd_jax.twosample.evidence import Law, Sample
 
 _TRIED = 200  # labellings that tell whether the weighted χ² law can be exceeded at all
-NORMAL = 20  # held-out points of each sample from which on "normal" is measured to hold
 
 
-def warn_if_too_few(method: str, law: str, sizes: tuple[int, int], least: int) -> None:
-    """Warn where fewer points than `least` of a sample stand for a limit in n."""
-    if min(sizes) < least:
-        warnings.warn(
-            f"{method} with calibration {law!r} rejects too often with {sizes[0]} + {sizes[1]} "
-            f"points: it is a limit law, measured to hold from about {least} of each on. The "
-            "default calibration is exact at any size",
-            stacklevel=5,
-        )
-
-
-def normal_law(statistic: jax.Array, error: jax.Array, level: Any) -> tuple[jax.Array, jax.Array]:
-    """The one-sided p-value of a statistic with a standard error, never 0, and the threshold."""
-    # If all terms are 0, nothing speaks against H0.
-    pvalue = jnp.where((error == 0) & (statistic == 0), 1, ndtr(-statistic / error))
-    limits = jnp.finfo(statistic.dtype)
-    return jnp.maximum(pvalue, limits.tiny), -ndtri(jnp.asarray(level, statistic.dtype)) * error
-
-
-def normal_result(scores: jax.Array, of_x: int, level: Any, **rest: Any) -> TwoSampleResult:
-    """The mean gap of held-out scores over its standard error (Welch), taken as normal.
-
-    Given the witness the scores are independent, so this is the central limit theorem. In d = 2
-    and 10 its level of 5 % is 6.6 to 7.2 % at n = 10 per sample (5 held out), 5.5 to 5.7 % at 20
-    and 30, 5.2 to 5.5 % at 40 and 60, and within 0.3 % of 5 % from 100 on (4,000 runs each).
-    """
-    x, y = scores[:of_x], scores[of_x:]
-    if min(len(x), len(y)) < 2:
-        raise ValueError(
-            f"calibration 'normal' needs 2 held-out points of each; got {len(x)} and {len(y)}"
-        )
-    error = jnp.sqrt(x.var(ddof=1) / len(x) + y.var(ddof=1) / len(y))
-    statistic = x.mean() - y.mean()
-    return analytic_result(statistic, *normal_law(statistic, error, level), level, **rest)
-
-
-def asymptotic_result(
-    kernel: jax.Array, of_x: int, level: Any, *, unbiased: bool, **rest: Any
-) -> TwoSampleResult:
+def weighted_chi2_law(
+    kernel: jax.Array, of_x: int, level: Any, *, unbiased: bool, witness: Any
+) -> Law:
     """The symmetric MMD² against its limit law, a weighted χ² sum, from the kernel matrix (n, n).
 
     The weights are eigenvalues of the centred kernel: cubic time, quadratic memory. Sampling noise
@@ -78,28 +34,26 @@ def asymptotic_result(
         values = unbiased_mmd2(kernel, labels)
     else:
         values = mmd2(kernel, label_weights(labels, of_x, n - of_x))
-    statistic, largest = values[0], values.max()
-    law = (tail(weights, statistic + shift), quantile(weights, level) - shift)
-    return analytic_result(statistic, *law, level, largest=largest, **rest)
+    pvalue = tail(weights, values[0] + shift)
+    threshold = quantile(weights, level) - shift
+    return Law(values[0], pvalue, threshold, largest=values.max(), witness=witness)
 
 
-def theory_result(
+def theorem_law(
     theorem: Theorem,
     kernel: Callable,
-    scores: jax.Array,
-    samples: tuple[jax.Array, jax.Array],
-    test: tuple[jax.Array, jax.Array],
+    statistic: jax.Array,
+    samples: Sample,
     cn: int,
     level: Any,
-    **rest: Any,
-) -> TwoSampleResult:
+    *,
+    witness: Any,
+) -> Law:
     """T against the threshold of a theorem, for the kernel normalised by its largest K(z, z).
 
     ν is the upper end of its estimate from all samples (two standard errors).
     """
     moments = kernel_moments(kernel, *samples)
-    statistic = mean_gap(scores, signed_measure(*test).weights)
     nu, unit = moments.bound(), moments.scale
     pvalue = theorem.pvalue(statistic / unit, cn, nu)
-    threshold = unit * theorem.threshold(cn, nu, level)
-    return analytic_result(statistic, pvalue, threshold, level, **rest)
+    return Law(statistic, pvalue, unit * theorem.threshold(cn, nu, level), witness=witness)

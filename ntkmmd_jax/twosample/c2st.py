@@ -12,7 +12,7 @@ which is the plain accuracy if n_X = n_Y. Given the scores, both are increasing 
 with g > 0, so that permuting the labels gives the same p-value for either, at any sizes.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -21,26 +21,22 @@ import optax
 from ntkmmd_jax._lib.optimizer import updates
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.calibration import (
-    NullStatistics,
-    Relabelling,
-    check_level,
-    check_reach,
-    labellings,
-    relabel,
-    score_null,
-)
-from ntkmmd_jax.measure import SignedMeasure, Visits, held_out, signed_measure, split, split_sizes
+from ntkmmd_jax.calibration import NullStatistics, Relabelling, score_null
+from ntkmmd_jax.measure import SignedMeasure, Visits, mean_gap, signed_measure, split_sizes
 from ntkmmd_jax.networks import Network, Params, as_network, merged, mlp, restored
 from ntkmmd_jax.training import SGD
-from ntkmmd_jax.twosample.analytic import NORMAL, normal_result, warn_if_too_few
-from ntkmmd_jax.twosample.contract import (
-    TwoSampleTest,
-    analytic_result,
-    check_calibration,
-    permutation_result,
+from ntkmmd_jax.twosample.contract import TwoSampleTest
+from ntkmmd_jax.twosample.evidence import (
+    Averaged,
+    Comparable,
+    Gap,
+    Permutable,
+    Permuted,
+    Pool,
+    Sample,
+    permuted_scores,
+    score_gap,
 )
-from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import in_blocks, savable
 
 _NAMES = {"accuracy": "c2st-s", "logit": "c2st-l"}
@@ -77,7 +73,7 @@ class LogitWitness:
         features = tuple(described["features"])
         x = jnp.zeros((1, *features))
         params = jax.eval_shape(network.init, jax.random.key(0), x)
-        bias = jax.ShapeDtypeStruct((), x.dtype)
+        bias: Any = jax.ShapeDtypeStruct((), x.dtype)
         return cls(params, bias, network=network, features=features)
 
 
@@ -92,6 +88,41 @@ def _logits(witness: LogitWitness, points: jax.Array) -> jax.Array:
 
 
 @record
+class ClassifierEvidence(Permutable, Averaged, Comparable):
+    """A trained classifier, and points that it has not seen."""
+
+    test: "C2ST"
+    classifier: LogitWitness
+    held: Sample
+
+    @property
+    def witness(self) -> LogitWitness:
+        """The logit."""
+        return self.classifier
+
+    def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
+        """The test-only bootstrap."""
+        return permuted_scores(key, pool, self.witness, self.held, self.test.null)
+
+    def gap(self, key: jax.Array) -> Gap:
+        """The mean gap of the logits, or the accuracy, which is ½ + half a gap."""
+        del key
+        logits, of_x = self.witness(jnp.concatenate(self.held)), len(self.held[0])
+        if self.test.score == "logit":
+            return score_gap(logits, of_x, self.witness)
+        gap = score_gap(_positive(logits), of_x)
+        return Gap(gap.mean / 2, gap.error / 2, 0.5, witness=self.witness)
+
+    def statistic(self) -> jax.Array:
+        """The mean gap of the logits, or the accuracy."""
+        measure = signed_measure(*self.held)
+        logits = self.witness(measure.points)
+        if self.test.score == "logit":
+            return mean_gap(logits, measure.weights)
+        return 0.5 + mean_gap(_positive(logits), measure.weights) / 2
+
+
+@record
 class C2ST(TwoSampleTest):
     """The classifier test: accuracy (`c2st-s`) or mean gap of the logit (`c2st-l`).
 
@@ -101,6 +132,9 @@ class C2ST(TwoSampleTest):
     of Liu et al. 2020, and with these defaults the powers come near to those of its Table 1.
     """
 
+    even: ClassVar[bool] = False
+    null_order: ClassVar[float] = 0.5  # a mean of held-out scores
+
     score: str = static(default="logit")  # or "accuracy"
     network: Network = static(default_factory=_paper_network)
     optimizer: str | optax.GradientTransformation = static(default="adam")  # "sgd", or any of optax
@@ -108,17 +142,12 @@ class C2ST(TwoSampleTest):
     batch_size: int | None = static(default=128)  # None: all training points at once
     epochs: int = static(default=10)
     train_fraction: float | tuple[float, float] = static(default=0.5)
-    calibration: str = static(default="test")  # labels of the test half permuted; or "normal"
-    n_permutations: int = static(default=400)
-    shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
-    level: Any = 0.05
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "network", as_network(self.network))
-        check_level(self.level, self.n_permutations)
         if self.score not in _NAMES:
             raise ValueError(f"unknown score {self.score!r}; use one of {tuple(_NAMES)}")
-        check_calibration(self, ("test", "normal"))
+        super().__post_init__()
         if self.train_fraction is None:
             raise ValueError("C2ST scores points that it was not trained on: set train_fraction")
         split_sizes(2, 2, self.train_fraction)
@@ -145,35 +174,31 @@ class C2ST(TwoSampleTest):
         make, default = _OPTIMIZERS[self.optimizer]
         return make(default if self.learning_rate is None else self.learning_rate)
 
-    def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
-        """Split, train the classifier on the training half, calibrate on the test half."""
-        k_split, k_init, k_train, k_null = jax.random.split(key, 4)
-        train, test = split(k_split, x, y, self.train_fraction)
-        params = self.network.init(k_init, x[:1])
-        witness = self.classify(k_train, params, signed_measure(*train))
-        about = {"witness": witness, "method": self.method, "n_x": len(x), "n_y": len(y)}
-        points = jnp.concatenate(test)
-        if self.calibration == "normal":
-            return self.normal(witness(points), len(test[0]), **about)
-        relabelling = relabel(k_null, *map(len, test), self.n_permutations, shared=self.shared_pool)
-        null = self.null(relabelling, witness(relabelling.placed(points)))
-        return permutation_result(relabelling, null, self.level, **about)
+    @property
+    def evidence_type(self) -> type[ClassifierEvidence]:
+        """Scores of held-out points."""
+        return ClassifierEvidence
 
-    def check_sizes(self, n_x: int, n_y: int) -> None:
-        """Refuse sizes at which the level cannot be reached; warn where the limit law fails."""
-        m_x, m_y = held_out(n_x, n_y, self.train_fraction)
-        if self.calibration == "normal":
-            warn_if_too_few(self.method, "normal", (m_x, m_y), NORMAL)
-        else:
-            check_reach(labellings(m_x, m_y), self.level, f"{m_x} + {m_y} held-out points")
+    @property
+    def split_at(self) -> float | tuple[float, float]:
+        """`train_fraction`."""
+        return self.train_fraction
 
-    def normal(self, logits: jax.Array, of_x: int, **about: Any) -> TwoSampleResult:
-        """The statistic over its standard error, taken as normal."""
-        if self.score == "logit":
-            return normal_result(logits, of_x, self.level, **about)
-        gap = normal_result(_positive(logits), of_x, self.level, **about)
-        accuracy, threshold = (0.5 + value / 2 for value in (gap.statistic, gap.threshold))
-        return analytic_result(accuracy, gap.pvalue, threshold, self.level, **about)
+    @property
+    def null_centre(self) -> float:
+        """Under H0 the accuracy is about ½."""
+        return 0.5 if self.score == "accuracy" else 0.0
+
+    def prepare(self, key: jax.Array, points: jax.Array) -> Params:
+        """θ0."""
+        return self.network.init(key, points[:1])
+
+    def evidence(
+        self, key: jax.Array, prepared: Params, train: Sample, held: Sample
+    ) -> ClassifierEvidence:
+        """Train the classifier on the training half."""
+        witness = self.classify(key, prepared, signed_measure(*train))
+        return ClassifierEvidence(self, witness, held)
 
     def null(self, relabelling: Relabelling, logits: jax.Array) -> NullStatistics:
         """The mean gap of the logits of placed points, or their accuracy, under every labelling."""

@@ -1,27 +1,68 @@
 """The contract of every test: an immutable pytree, called as `test(key, x, y) -> TwoSampleResult`.
 
+    run = split -> prepare -> evidence -> calibration
+
 Pure, jittable and vmappable. What fixes shapes or structure is static; numbers such as the
-learning rate and the level are traced, so a sweep over them compiles once.
+learning rate and the level are traced, so a sweep over them compiles once. Charts and pilots
+prepare once, and take the statistic of many pairs of samples.
 """
 
-from collections.abc import Callable
-from typing import Any
+import dataclasses
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 
-from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples
-from ntkmmd_jax.calibration import NullStatistics, Relabelling
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.calibration import labellings
+from ntkmmd_jax.measure import held_out, split, split_sizes
 from ntkmmd_jax.networks.check import check_network
+from ntkmmd_jax.twosample.calibrations import (
+    Calibration,
+    Permuting,
+    as_calibration,
+    default_calibration,
+)
+from ntkmmd_jax.twosample.evidence import Evidence, Sample
 from ntkmmd_jax.twosample.result import TwoSampleResult
 
+Prepared = Any  # what a test fixes without a look at labels, a pytree: θ0, bandwidths, or None
 
+
+class Keys(NamedTuple):
+    """The keys of one run, by purpose."""
+
+    split: jax.Array
+    prepare: jax.Array
+    evidence: jax.Array
+    null: jax.Array
+
+
+@record
 class TwoSampleTest:
     """Base of the tests: checks shapes in Python, then runs one jitted program."""
 
-    uses_lapack = False  # whether the program calls LAPACK on a CPU (see `sweep`)
+    even: ClassVar[bool] = True  # T stays the same when x and y change places
+    normal_from: ClassVar[int] = 20  # points of each from which on `Normal` is measured to hold
+    null_order: ClassVar[float] = 1.0  # under H0, T is `null_centre` + a term of n^−null_order
+
+    level: Any = dataclasses.field(default=0.05, kw_only=True)
+    calibration: Any = dataclasses.field(default=None, kw_only=True)  # a word, or a `Calibration`
+    n_permutations: int = static(default=400, kw_only=True)  # of calibrations that permute
+    shared_pool: bool = static(default=False, kw_only=True)  # one pool for all replicas
+
+    def __post_init__(self) -> None:
+        options = {"held_out": self.split_at is not None}
+        found = as_calibration(self.calibration, self.evidence_type, self.described, **options)
+        if isinstance(found, Permuting):  # the test's own numbers count: `replace` sets them
+            for name in ("n_permutations", "shared_pool"):
+                if (number := getattr(found, name)) is not None:
+                    object.__setattr__(self, name, number)
+            found = type(found)()
+        object.__setattr__(self, "calibration", found)
+        self.calibrated_by.check(self)
 
     def __call__(self, key: Any, x: Any, y: Any) -> TwoSampleResult:
         """Test whether x (n_X, ...) and y (n_Y, ...) come from the same distribution.
@@ -39,76 +80,129 @@ class TwoSampleTest:
         result.warn_if_powerless()
         return result
 
-    def check_sizes(self, n_x: int, n_y: int) -> None:
-        """Refuse sizes at which the level cannot be reached; warn where a limit law fails."""
-
     def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
-        """The test itself, on checked arrays; every test defines it."""
+        """The test itself, on checked arrays."""
+        keys, calibration = self.keys(key), self.calibrated_by
+        train, held = self.split(keys.split, x, y)
+        prepared = calibration.prepare(self, keys.prepare, x, y)
+        evidence = self.evidence(keys.evidence, prepared, train, held)
+        found = calibration.result(keys.null, evidence, self.level)
+        return dataclasses.replace(found, method=self.method, n_x=len(x), n_y=len(y))
+
+    # What every test says of itself.
+
+    @property
+    def method(self) -> str:
+        """Its name in the table of methods."""
         raise NotImplementedError
 
+    @property
+    def evidence_type(self) -> type[Evidence]:
+        """What its evidence can do."""
+        raise NotImplementedError
 
-def check_calibration(test: TwoSampleTest, allowed: tuple[str, ...], where: str = "") -> None:
-    """Refuse a calibration that does not apply to a test, and say which do."""
-    if test.calibration not in allowed:
-        name = " ".join([type(test).__name__, *filter(None, [where])])
-        raise ValueError(
-            f"calibration {test.calibration!r} does not apply to {name}; use one of {allowed}"
-        )
+    def evidence(self, key: jax.Array, prepared: Prepared, train: Sample, held: Sample) -> Evidence:
+        """What the samples say: found from the training half, to be tested on the other.
+
+        Args:
+            key: For the order of training, or whatever else is random.
+            prepared: As `prepare` gives it.
+            train: x and y to learn from.
+            held: x and y to test on; the same where the test has no split.
+        """
+        raise NotImplementedError
+
+    def prepare(self, key: jax.Array, points: jax.Array) -> Prepared:
+        """Fix what does not look at labels, for points like these (n, ...)."""
+        del key, points
+        return None
+
+    # What follows from it.
+
+    @property
+    def calibrated_by(self) -> Calibration:
+        """The calibration in use, with the numbers of this test."""
+        found = self.calibration or default_calibration(self.evidence_type)
+        return found.numbered(self) if isinstance(found, Permuting) else found
+
+    @property
+    def described(self) -> str:
+        """The test in words, for messages."""
+        return type(self).__name__
+
+    @property
+    def split_at(self) -> float | tuple[float, float] | None:
+        """The share of the samples to train on, or None without a split."""
+        return None
+
+    @property
+    def uses_lapack(self) -> bool:
+        """Whether the program calls LAPACK on a CPU (see `sweep`)."""
+        return False
+
+    @property
+    def limit_from(self) -> int:
+        """Points of each from which on `Asymptotic` is measured to hold."""
+        return 0
+
+    @property
+    def null_centre(self) -> float:
+        """What T comes to under H0 as n grows."""
+        return 0.0
+
+    def keys(self, key: jax.Array) -> Keys:
+        """The keys of a run."""
+        return Keys(*jax.random.split(key, 4))
+
+    def split(self, key: jax.Array, x: jax.Array, y: jax.Array) -> tuple[Sample, Sample]:
+        """The training and the test half; both are all, without a split."""
+        if self.split_at is None:
+            return (x, y), (x, y)
+        return split(key, x, y, self.split_at)
+
+    def prepare_both(self, key: jax.Array, x: jax.Array, y: jax.Array) -> Prepared:
+        """What a single run is prepared with."""
+        return self.prepare(key, jnp.concatenate([x, y]))
+
+    def for_pairs(self) -> Self:
+        """The test as charts and pilots take it: its statistic, whatever its calibration."""
+        return dataclasses.replace(self, calibration=None)
+
+    def compared(self, key: jax.Array, prepared: Prepared, x: jax.Array, y: jax.Array) -> Any:
+        """The evidence, `Comparable`, of one of many pairs of samples; it may split them."""
+        if self.split_at is None:
+            return self.evidence(key, prepared, (x, y), (x, y))
+        k_split, k_evidence = jax.random.split(key)
+        return self.evidence(k_evidence, prepared, *self.split(k_split, x, y))
+
+    def statistic(
+        self, key: jax.Array, prepared: Prepared, x: jax.Array, y: jax.Array
+    ) -> jax.Array:
+        """T of one of many pairs of samples."""
+        return self.compared(key, prepared, x, y).statistic()
+
+    def sizes(self, n_x: int, n_y: int) -> tuple[int, int]:
+        """How many points of each are tested: those held out, or all."""
+        return (n_x, n_y) if self.split_at is None else held_out(n_x, n_y, self.split_at)
+
+    def reach(self, n_x: int, n_y: int) -> tuple[int, str]:
+        """How many values labellings give to T, and of what."""
+        m_x, m_y = self.sizes(n_x, n_y)
+        held = "" if self.split_at is None else " held-out"
+        return labellings(m_x, m_y, even=self.even), f"{m_x} + {m_y}{held} points"
+
+    def check_samples(self, n_x: int, n_y: int, features: tuple[int, ...] | None = None) -> None:
+        """Refuse samples of which there is no statistic."""
+        del features
+        if self.split_at is not None:
+            split_sizes(n_x, n_y, self.split_at)
+
+    def check_sizes(self, n_x: int, n_y: int) -> None:
+        """Refuse sizes at which the level cannot be reached; warn where a limit law fails."""
+        self.check_samples(n_x, n_y)
+        self.calibrated_by.check_sizes(self, n_x, n_y)
 
 
 @jax.jit
 def _run(test: TwoSampleTest, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
     return test.run(key, x, y)
-
-
-def permutation_result(
-    relabelling: Relabelling, null: NullStatistics, level: Any, **rest: Any
-) -> TwoSampleResult:
-    """The result of a permutation test, from its statistic under every labelling of the pool."""
-    statistic, largest = null.values[relabelling.observed], jnp.max(null.values)
-    sample = relabelling.null(null.values)
-    return null_result(statistic, sample, level, null.tolerance, largest=largest, **rest)
-
-
-def null_result(
-    statistic: jax.Array, null: jax.Array, level: Any, tolerance: Any = 0.0, **rest: Any
-) -> TwoSampleResult:
-    """The result of a test with a sample of its null law."""
-    return TwoSampleResult(
-        statistic,
-        calibration.pvalue(statistic, null, tolerance),
-        calibration.threshold(null, level, tolerance),
-        null,
-        jnp.asarray(level, statistic.dtype),
-        **rest,
-    )
-
-
-def score_result(
-    key: jax.Array,
-    score: Callable[[jax.Array], jax.Array],
-    points: jax.Array,
-    level: Any,
-    *,
-    of_x: int,
-    n_permutations: int,
-    shared_pool: bool = False,
-    **rest: Any,
-) -> TwoSampleResult:
-    """The test-only bootstrap: permute labels of held-out points, the first `of_x` of them x's."""
-    of_y = len(points) - of_x
-    relabelling = calibration.relabel(key, of_x, of_y, n_permutations, shared=shared_pool)
-    null = calibration.score_null(relabelling, score(relabelling.placed(points)))
-    return permutation_result(relabelling, null, level, **rest)
-
-
-def analytic_result(
-    statistic: jax.Array, pvalue: jax.Array, threshold: jax.Array, level: Any, **rest: Any
-) -> TwoSampleResult:
-    """The result of a test whose null law is a formula: its null sample is empty."""
-    dtype = statistic.dtype
-    level = jnp.asarray(level, dtype)
-    # Within a rounding error of the threshold, the p-value decides.
-    below = jnp.minimum(threshold, jnp.nextafter(statistic, jnp.full_like(statistic, -jnp.inf)))
-    threshold = jnp.where(pvalue <= level, below, jnp.fmax(threshold, statistic))
-    return TwoSampleResult(statistic, pvalue, threshold, jnp.zeros(0, dtype), level, **rest)

@@ -13,40 +13,35 @@ SCF, smooth characteristic functions at J frequencies u_j: φ = exp(−|z|²/2) 
 All u_j and σ go up the gradient of λ of the training half.
 """
 
-from functools import partial
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ntkmmd_jax._lib.laws import chi2_law
 from ntkmmd_jax._lib.normals import normal
 from ntkmmd_jax._lib.optimizer import updates
-from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.calibration import (
-    NullStatistics,
-    Relabelling,
-    check_level,
-    check_reach,
-    labellings,
-    relabel,
-    score_null,
+from ntkmmd_jax.kernels import median_distance
+from ntkmmd_jax.measure import held_out, interleaved, split_sizes
+from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
+from ntkmmd_jax.twosample.embedded import (
+    Embedding,
+    EmbeddingWitness,
+    embedding_null,
+    embedding_statistic,
 )
-from ntkmmd_jax.kernels import gaussian_kernel, median_distance
-from ntkmmd_jax.measure import held_out, interleaved, split, split_sizes
-from ntkmmd_jax.twosample.analytic import warn_if_too_few
-from ntkmmd_jax.twosample.contract import (
-    TwoSampleTest,
-    analytic_result,
-    check_calibration,
-    permutation_result,
+from ntkmmd_jax.twosample.evidence import (
+    Comparable,
+    Law,
+    Limited,
+    Permutable,
+    Permuted,
+    Pool,
+    Sample,
 )
-from ntkmmd_jax.twosample.result import TwoSampleResult
-from ntkmmd_jax.witness import in_blocks, savable
 
 
 def _normalized(rate: Any) -> optax.GradientTransformation:
@@ -62,52 +57,44 @@ _OPTIMIZERS = {"adam": optax.adam, "normalized": _normalized}
 
 
 @record
-class Embedding:
-    """φ(x) at its places; in units of the data, locations are m + σ u_j and frequencies u_j/σ."""
+class EmbeddingEvidence(Permutable, Limited, Comparable):
+    """An embedding of the training half, and the points of the other."""
 
-    anchors: jax.Array  # (J, d), u_j
-    bandwidth: jax.Array  # (), σ
-    centre: jax.Array  # (d,), m
-    method: str = static()  # "me" or "scf"
-
-    def __call__(self, x: jax.Array) -> jax.Array:
-        """The features of points (n, d), shape (n, J) or (n, 2J)."""
-        z = (x - self.centre) / self.bandwidth
-        if self.method == "me":
-            return gaussian_kernel(z, self.anchors, 1.0)
-        window = jnp.exp(-0.5 * jnp.sum(z**2, axis=1))[:, None]
-        phase = jnp.matmul(z, self.anchors.T, precision="highest")
-        return jnp.concatenate([window * jnp.sin(phase), window * jnp.cos(phase)], axis=1)
-
-
-@savable
-@record
-class EmbeddingWitness:
-    """The located differences g(x) = ⟨Σ⁻¹ δ, φ(x)⟩; their mean gap on the test half is c λ."""
-
+    test: "EmbeddingTest"
     embedding: Embedding
-    coefficients: jax.Array  # (J,) or (2J,), Σ⁻¹ δ
+    held: Sample  # flat: (n, d)
     features: tuple[int, ...] = static()  # shape of one point
 
-    def __call__(self, points: Any) -> jax.Array:
-        """The differences at points of shape (n, ...): large where p exceeds q. Shape (n,)."""
-        points = points_like(points, self.features)
-        flat = points.reshape(len(points), -1)
-        return in_blocks(lambda x: self.embedding(x) @ self.coefficients, flat)
+    def _witness(self, coefficients: jax.Array) -> EmbeddingWitness:
+        return EmbeddingWitness(self.embedding, coefficients, features=self.features)
 
-    def describe(self) -> dict[str, Any]:
-        """What a file says of the witness beside its leaves; `blank` is the way back."""
-        at = self.embedding
-        shapes = {"anchors": at.anchors.shape, "coefficients": self.coefficients.shape}
-        return {"method": at.method, "features": self.features, **shapes}
+    def _compared(self) -> tuple[jax.Array, jax.Array]:
+        """λ and Σ⁻¹ δ."""
+        x, y = map(self.embedding, self.held)
+        return embedding_statistic(x, y, self.test.regularization)
 
-    @classmethod
-    def blank(cls, described: dict[str, Any], network: Any = None) -> "EmbeddingWitness":
-        """A witness of zeros, to be refilled with saved leaves; it has no network."""
-        anchors, zero = jnp.zeros(described["anchors"]), jnp.zeros(())
-        embedding = Embedding(anchors, zero, anchors[0], method=described["method"])
-        coefficients, features = jnp.zeros(described["coefficients"]), described["features"]
-        return cls(embedding, coefficients, features=tuple(features))
+    @property
+    def witness(self) -> EmbeddingWitness:
+        """The located differences."""
+        return self._witness(self._compared()[1])
+
+    def statistic(self) -> jax.Array:
+        """λ."""
+        return self._compared()[0]
+
+    def limit(self, key: jax.Array, level: Any) -> Law:
+        """λ against χ²."""
+        del key
+        statistic, v = self._compared()
+        law = chi2_law(statistic, level, self.test.n_features)
+        return Law(statistic, *law, witness=self._witness(v))
+
+    def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
+        """λ with the covariance of all test points, which knows no labels."""
+        relabelling = pool.relabel(key, *map(len, self.held))
+        features = self.embedding(relabelling.placed(jnp.concatenate(self.held)))
+        null, v = embedding_null(relabelling, features, self.test.regularization)
+        return Permuted(null, relabelling.observed, self._witness(v))
 
 
 @record
@@ -125,7 +112,7 @@ class EmbeddingTest(TwoSampleTest):
     catches the error, and tests at the random frequencies it started from.
     """
 
-    uses_lapack = True
+    null_order: ClassVar[float] = 0.0  # λ has its scale in itself
 
     n_locations: int = static(default=5)  # J, locations or frequencies
     steps: int = static(default=200)  # of gradient ascent
@@ -133,18 +120,13 @@ class EmbeddingTest(TwoSampleTest):
     learning_rate: Any = 0.05  # of u_j, in units of their first spread, and of log σ
     regularization: Any = 1e-5  # γ
     train_fraction: float | tuple[float, float] = static(default=0.5)
-    calibration: str = static(default="permutation")  # or "asymptotic"
-    n_permutations: int = static(default=400)  # of calibration "permutation"
-    shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
-    level: Any = 0.05
 
     def __post_init__(self) -> None:
-        check_calibration(self, ("asymptotic", "permutation"))
+        super().__post_init__()
         if self.optimizer not in _OPTIMIZERS:
             raise ValueError(
                 f"unknown optimizer {self.optimizer!r}; use one of {tuple(_OPTIMIZERS)}"
             )
-        check_level(self.level, None if self.calibration == "asymptotic" else self.n_permutations)
         for name, least in (("n_locations", 1), ("steps", 0)):
             if not (isinstance(value := getattr(self, name), int) and value >= least):
                 raise ValueError(f"{name} must be a whole number of at least {least}; got {value}")
@@ -156,25 +138,47 @@ class EmbeddingTest(TwoSampleTest):
             raise ValueError("the test half must be apart from the training half: got no fraction")
         split_sizes(2, 2, self.train_fraction)
 
-    def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
-        """Split, optimise the places on the training half, compare on the test half."""
-        k_split, k_places, k_null = jax.random.split(key, 3)
-        flat = (sample.reshape(len(sample), -1) for sample in (x, y))
-        train, test = split(k_split, *flat, self.train_fraction)
-        embedding = self.optimise(k_places, *train)
-        witness = partial(EmbeddingWitness, embedding, features=x.shape[1:])
-        about = {"method": self.method, "n_x": len(x), "n_y": len(y)}
-        if self.calibration == "asymptotic":
-            statistic, v = embedding_statistic(*map(embedding, test), self.regularization)
-            law = chi2_law(statistic, self.level, self.n_features)
-            return analytic_result(statistic, *law, self.level, witness=witness(v), **about)
-        relabelling = relabel(k_null, *map(len, test), self.n_permutations, shared=self.shared_pool)
-        features = embedding(relabelling.placed(jnp.concatenate(test)))
-        null, v = embedding_null(relabelling, features, self.regularization)
-        return permutation_result(relabelling, null, self.level, witness=witness(v), **about)
+    @property
+    def n_features(self) -> int:
+        """How many features φ has."""
+        raise NotImplementedError
 
-    def check_sizes(self, n_x: int, n_y: int) -> None:
-        """Refuse sizes at which the level cannot be reached; warn where the χ² law fails."""
+    @property
+    def limit_from(self) -> int:
+        """Held-out points of each from which on the χ² law is measured to hold."""
+        return _PER_FEATURE * self.n_features
+
+    @property
+    def uses_lapack(self) -> bool:
+        """Covariances are factorised."""
+        return True
+
+    @property
+    def split_at(self) -> float | tuple[float, float]:
+        """`train_fraction`."""
+        return self.train_fraction
+
+    @property
+    def evidence_type(self) -> type[EmbeddingEvidence]:
+        """Features of held-out points."""
+        return EmbeddingEvidence
+
+    def keys(self, key: jax.Array) -> Keys:
+        """For the split, the places and the null; nothing is prepared."""
+        k_split, k_places, k_null = jax.random.split(key, 3)
+        return Keys(k_split, key, k_places, k_null)
+
+    def evidence(
+        self, key: jax.Array, prepared: None, train: Sample, held: Sample
+    ) -> EmbeddingEvidence:
+        """Optimise the places on the training half."""
+        x, y, *held_out = (sample.reshape(len(sample), -1) for sample in (*train, *held))
+        features = train[0].shape[1:]
+        tested = (held_out[0], held_out[1])
+        return EmbeddingEvidence(self, self.optimise(key, x, y), tested, features=features)
+
+    def check_samples(self, n_x: int, n_y: int, features: tuple[int, ...] | None = None) -> None:
+        """Refuse samples with too few points for a covariance."""
         m_x, m_y = held_out(n_x, n_y, self.train_fraction)
         halves, k = ((m_x, m_y), (n_x - m_x, n_y - m_y)), self.n_features
         if min(map(min, halves)) < 2 or min(map(sum, halves)) < k + 2:
@@ -182,11 +186,10 @@ class EmbeddingTest(TwoSampleTest):
                 f"too few samples for the covariance of {k} features in either half: "
                 f"n_x = {n_x}, n_y = {n_y}; use fewer n_locations or more samples"
             )
-        if self.calibration == "asymptotic":
-            warn_if_too_few(self.method, "asymptotic", (m_x, m_y), _PER_FEATURE * k)
-        else:
-            values = labellings(m_x, m_y, even=True)
-            check_reach(values, self.level, f"{m_x} + {m_y} held-out points")
+
+    def start(self, key: jax.Array, points: jax.Array) -> tuple[jax.Array, float]:
+        """The first u_j, near or like as many training points (J, d), and their spread."""
+        raise NotImplementedError
 
     def optimise(self, key: jax.Array, x: jax.Array, y: jax.Array) -> Embedding:
         """Gradient ascent on λ of the training samples (n, d), which are in random order."""
@@ -204,7 +207,8 @@ class EmbeddingTest(TwoSampleTest):
             return Embedding(anchors, bandwidth, centre, method=self.method)
 
         def loss(by: tuple[jax.Array, jax.Array]) -> jax.Array:
-            return -embedding_statistic(*map(moved(by), (x, y)), self.regularization)[0]
+            f_x, f_y = map(moved(by), (x, y))
+            return -embedding_statistic(f_x, f_y, self.regularization)[0]
 
         def ascent_step(carry: tuple, _: None) -> tuple[tuple, None]:
             by, state = carry
@@ -221,7 +225,10 @@ class EmbeddingTest(TwoSampleTest):
 class MeanEmbedding(EmbeddingTest):
     """ME: kernel mean embeddings compared at J locations; they start at training points."""
 
-    method: ClassVar[str] = "me"
+    @property
+    def method(self) -> str:
+        """Its name in the table of methods."""
+        return "me"
 
     @property
     def n_features(self) -> int:
@@ -238,7 +245,10 @@ class MeanEmbedding(EmbeddingTest):
 class SmoothCF(EmbeddingTest):
     """SCF: smooth characteristic functions compared at J frequencies; they start as N(0, I)."""
 
-    method: ClassVar[str] = "scf"
+    @property
+    def method(self) -> str:
+        """Its name in the table of methods."""
+        return "scf"
 
     @property
     def n_features(self) -> int:
@@ -248,42 +258,3 @@ class SmoothCF(EmbeddingTest):
     def start(self, key: jax.Array, points: jax.Array) -> tuple[jax.Array, float]:
         """The first u_j, and their spread."""
         return normal(key, points.shape), 1.0
-
-
-def _covariance(features: jax.Array) -> jax.Array:
-    centred = features - features.mean(0)
-    return jnp.matmul(centred.T, centred, precision="highest") / (len(features) - 1)
-
-
-def embedding_statistic(f_x: jax.Array, f_y: jax.Array, gamma: Any) -> tuple[jax.Array, jax.Array]:
-    """λ and Σ⁻¹ δ of features (n_X, k) and (n_Y, k)."""
-    n_x, n_y = len(f_x), len(f_y)
-    c = 1 / n_x + 1 / n_y
-    gap = f_x.mean(0) - f_y.mean(0)
-    sigma = (_covariance(f_x) / n_x + _covariance(f_y) / n_y) / c + gamma * jnp.eye(len(gap))
-    coefficients = cho_solve((jnp.linalg.cholesky(sigma), True), gap)
-    return jnp.vdot(gap, coefficients) / c, coefficients
-
-
-def embedding_null(
-    relabelling: Relabelling, features: jax.Array, gamma: Any
-) -> tuple[NullStatistics, jax.Array]:
-    """λ under every labelling, and Σ⁻¹ δ, with Σ the covariance about one mean, plus γI.
-
-    With Σ = L Lᵀ, λ = |L⁻¹ δ|² / c: the squared mean gaps of k scores, the rows of L⁻¹ φᵀ.
-
-    Args:
-        relabelling: Of the test points.
-        features: φ of the placed points, shape (n, k).
-        gamma: γ.
-    """
-    n_x = relabelling.n_x
-    c = 1 / n_x + 1 / (len(features) - n_x)
-    factor = jnp.linalg.cholesky(_covariance(features) + gamma * jnp.eye(features.shape[1]))
-    white = solve_triangular(factor, (features - features.mean(0)).T, lower=True)
-    gaps = jax.vmap(score_null, (None, 0))(relabelling, white)  # values (k, B + 1)
-    # Each gap g_j rounds at its tolerance e_j, and Σ g_j² at 2 Σ |g_j| e_j.
-    tolerance = 2 * jnp.max(gaps.tolerance @ jnp.abs(gaps.values)) / c
-    null = NullStatistics(jnp.sum(gaps.values**2, axis=0) / c, tolerance)
-    gap = relabelling.weights[relabelling.observed] @ features
-    return null, cho_solve((factor, True), gap)

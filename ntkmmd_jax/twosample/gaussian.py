@@ -15,25 +15,21 @@ import numpy as np
 
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.calibration import (
-    NullStatistics,
-    Relabelling,
-    check_level,
-    check_reach,
-    labellings,
-    relabel,
+from ntkmmd_jax.calibration import NullStatistics, Relabelling
+from ntkmmd_jax.kernels import gaussian_kernel, median_bandwidth
+from ntkmmd_jax.measure import mean_gap, signed_measure
+from ntkmmd_jax.twosample.analytic import weighted_chi2_law
+from ntkmmd_jax.twosample.calibrations import Asymptotic
+from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
+from ntkmmd_jax.twosample.evidence import (
+    Comparable,
+    Law,
+    Limited,
+    Permuted,
+    Pool,
+    Refittable,
+    Sample,
 )
-from ntkmmd_jax.kernels import gaussian_kernel, gaussian_profile, median_bandwidth
-from ntkmmd_jax.measure import random_orders, signed_measure
-from ntkmmd_jax.twosample.analytic import asymptotic_result, normal_law, warn_if_too_few
-from ntkmmd_jax.twosample.contract import (
-    TwoSampleTest,
-    analytic_result,
-    check_calibration,
-    null_result,
-    permutation_result,
-)
-from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import in_blocks, savable
 
 MEDIAN_POINTS = 2000  # pooled points beyond which the median is that of a random subsample
@@ -74,21 +70,33 @@ def _witness_values(witness: KernelWitness, points: jax.Array) -> jax.Array:
     return in_blocks(values, points)
 
 
-class _GaussianTest(TwoSampleTest):
+@record
+class GaussianTest(TwoSampleTest):
     """What the two share: the bandwidth, σ or a tuple of multiples of the median, all traced."""
 
+    bandwidth: Any = "median"  # or σ; or a tuple: the mean of kernels at multiples of the median
+
     def __post_init__(self) -> None:
+        super().__post_init__()
         bandwidth = self.bandwidth
         if isinstance(bandwidth, str):
             bandwidth = (1.0,) if bandwidth == "median" else ()
         values = bandwidth if isinstance(bandwidth, tuple) else (bandwidth,)
-        known = [c for c in values if isinstance(c, int | float | np.generic)]
+        known = [c for c in values if isinstance(c, int | float | np.number)]
         if not values or not all(0 < c < math.inf for c in known):
             raise ValueError(
                 "bandwidth must be 'median', a positive number, or a tuple of positive multiples "
                 f"of the median; got {self.bandwidth!r}"
             )
         object.__setattr__(self, "bandwidth", bandwidth)
+
+    def prepare(self, key: jax.Array, points: jax.Array) -> jax.Array:
+        """σ or multiples of the median, shape (k,)."""
+        return self.bandwidths(jax.random.permutation(key, points)[:MEDIAN_POINTS])
+
+    def prepare_both(self, key: jax.Array, x: jax.Array, y: jax.Array) -> None:
+        """Nothing: the median is that of placed points, lest its rounding follow the labels."""
+        return None
 
     def bandwidths(self, points: jax.Array) -> jax.Array:
         """σ, or the multiples of the median distance of these points, shape (k,)."""
@@ -99,7 +107,53 @@ class _GaussianTest(TwoSampleTest):
 
 
 @record
-class GaussianMMD(_GaussianTest):
+class KernelEvidence(Refittable, Limited, Comparable):
+    """All points, and the bandwidths (k,) if they are fixed beforehand."""
+
+    test: "GaussianMMD"
+    bandwidths: jax.Array | None
+    samples: Sample
+
+    def _fixed(self, points: jax.Array) -> jax.Array:
+        """The bandwidths, from points without labels unless they are fixed."""
+        if self.bandwidths is not None:
+            return self.bandwidths
+        return self.test.bandwidths(points[:MEDIAN_POINTS])
+
+    def _witness(self, bandwidths: jax.Array) -> KernelWitness:
+        measure = signed_measure(*self.samples)
+        return KernelWitness(measure.points, measure.weights, bandwidths)
+
+    @property
+    def witness(self) -> KernelWitness:
+        """The kernel mean of x minus that of y."""
+        return self._witness(self._fixed(jnp.concatenate(self.samples)))
+
+    def refitted(self, key: jax.Array, pool: Pool) -> Permuted:
+        """The MMD² of every labelling, from the kernel matrix of the placed points."""
+        relabelling = pool.relabel(key, *map(len, self.samples))
+        # The arrangement is uniform under H0, so its first places are a sample without labels.
+        placed = relabelling.placed(jnp.concatenate(self.samples))
+        bandwidths = self._fixed(placed)
+        null = tiled_null(relabelling, placed, bandwidths, unbiased=self.test.unbiased)
+        return Permuted(null, relabelling.observed, self._witness(bandwidths))
+
+    def limit(self, key: jax.Array, level: Any) -> Law:
+        """The weighted χ² law."""
+        points, of_x = jnp.concatenate(self.samples), len(self.samples[0])
+        bandwidths = self._fixed(jax.random.permutation(key, points))
+        kernel = gaussian_kernel(points, points, bandwidths)
+        about = {"unbiased": self.test.unbiased, "witness": self._witness(bandwidths)}
+        return weighted_chi2_law(kernel, of_x, level, **about)
+
+    def statistic(self) -> jax.Array:
+        """The biased MMD²."""
+        measure = signed_measure(*self.samples)
+        return mean_gap(self.witness(measure.points), measure.weights)
+
+
+@record
+class GaussianMMD(GaussianTest):
     """The MMD with a Gaussian kernel on all data, calibrated by permuting all labels.
 
     The median is over all pairs of up to 2000 pooled points; beyond, over those of a random
@@ -108,46 +162,31 @@ class GaussianMMD(_GaussianTest):
     """
 
     unbiased: bool = static(default=False)
-    bandwidth: Any = "median"  # or σ; or a tuple: the mean of kernels at multiples of the median
-    calibration: str = static(default="full")  # or "asymptotic": the weighted χ² law, n³
-    n_permutations: int = static(default=400)
-    shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
-    level: Any = 0.05
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_calibration(self, ("full", "asymptotic"))
-        check_level(self.level, self.n_permutations)
 
     @property
     def uses_lapack(self) -> bool:
         """The asymptotic law takes eigenvalues."""
-        return self.calibration == "asymptotic"
+        return isinstance(self.calibration, Asymptotic)
 
     @property
     def method(self) -> str:
         """Its name in the table of methods."""
         return "gmmd"
 
-    def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
-        """Place the points in the pool of labellings, and take the MMD² of each."""
-        measure, n_x, n_y = signed_measure(x, y), len(x), len(y)
-        relabelling = relabel(key, n_x, n_y, self.n_permutations, shared=self.shared_pool)
-        # The arrangement is uniform under H0, so its first places are a sample without labels.
-        placed = relabelling.placed(measure.points)
-        bandwidths = self.bandwidths(placed[:MEDIAN_POINTS])
-        witness = KernelWitness(measure.points, measure.weights, bandwidths)
-        about = {"witness": witness, "method": self.method, "n_x": n_x, "n_y": n_y}
-        if self.calibration == "asymptotic":
-            kernel = gaussian_kernel(measure.points, measure.points, bandwidths)
-            return asymptotic_result(kernel, n_x, self.level, unbiased=self.unbiased, **about)
-        null = tiled_null(relabelling, placed, bandwidths, unbiased=self.unbiased)
-        return permutation_result(relabelling, null, self.level, **about)
+    @property
+    def evidence_type(self) -> type[KernelEvidence]:
+        """The kernel of all points."""
+        return KernelEvidence
 
-    def check_sizes(self, n_x: int, n_y: int) -> None:
-        """Refuse sizes at which the level cannot be reached."""
-        if self.calibration == "full":
-            check_reach(labellings(n_x, n_y, even=True), self.level, f"{n_x} + {n_y} points")
+    def keys(self, key: jax.Array) -> Keys:
+        """One use of the key: for the labellings, or for the points of the median."""
+        return Keys(key, key, key, key)
+
+    def evidence(
+        self, key: jax.Array, prepared: jax.Array | None, train: Sample, held: Sample
+    ) -> KernelEvidence:
+        """The points; with bandwidths, if they are fixed."""
+        return KernelEvidence(self, prepared, held)
 
 
 def tiled_null(
@@ -180,7 +219,8 @@ def tiled_null(
         return (totals[0] + times * form, totals[1] + times * cross), None
 
     zero = jnp.zeros(v.shape[1], u.dtype)
-    upper = tuple(jnp.asarray(index) for index in np.triu_indices(tiles))
+    rows, columns = np.triu_indices(tiles)
+    upper = (jnp.asarray(rows), jnp.asarray(columns))
     (form, cross), _ = jax.lax.scan(add_tile, (zero, zero), upper)
     q, a, s = form[:-1], cross[:-1], form[-1]
     tolerance = 16 * jnp.finfo(u.dtype).eps * jnp.mean(jnp.abs(strip - constant))
@@ -194,84 +234,3 @@ def tiled_null(
         - (1 / (n_x - 1) + 1 / (n_y - 1)) * (1 - constant)  # the diagonal
     )
     return NullStatistics(values, tolerance)
-
-
-@record
-class LinearTimeMMD(_GaussianTest):
-    """The linear-time MMD: the mean of h over disjoint blocks of two pairs (x₁,y₁), (x₂,y₂).
-
-        h = k(x₁,x₂) + k(y₁,y₂) − k(x₁,y₂) − k(x₂,y₁)
-
-    Under H0 the members of each pair are exchangeable, and swapping x₁ with y₁ turns h into
-    k(y₁,x₂) + k(x₁,y₂) − k(y₁,y₂) − k(x₂,x₁) = −h. So the signs of the m blocks are independent
-    and fair whatever the |h| are, and flipping them at random permutes the labels, in linear time:
-    calibration "permutation", exact. Pairs are swapped at random before anything is computed, and
-    the signs that undo it are the observed row of B + 1, so that rounding knows no labels.
-
-    "normal" takes mean(h) √m / sd(h) of the m blocks as standard normal, a limit: its level of 5 %
-    is 9.5 % at n = 8 per sample, 6.7 % at 20, 5.6 to 6.1 % at 40 and 60, and 5 % from 100 on.
-
-    Pairs and blocks are formed at random. Of samples of unequal size the larger loses its excess,
-    chosen at random, and an odd pair is left out. The median is that of the first 500 pairs, a
-    set that no swap changes. A statistic without a witness.
-    """
-
-    bandwidth: Any = "median"  # or σ; or a tuple: the mean of kernels at multiples of the median
-    calibration: str = static(default="permutation")  # or "normal"
-    n_permutations: int = static(default=400)  # of calibration "permutation"
-    level: Any = 0.05
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_calibration(self, ("normal", "permutation"))
-        check_level(self.level, None if self.calibration == "normal" else self.n_permutations)
-
-    @property
-    def method(self) -> str:
-        """Its name in the table of methods."""
-        return "gmmd-lin"
-
-    def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
-        """Pair at random, average h over the blocks, compare with its standard error or flips."""
-        n_x, n_y = len(x), len(y)
-        m = min(n_x, n_y) // 2
-        k_pair, k_flip = jax.random.split(key)
-        order_x, order_y = random_orders(k_pair, n_x, n_y)
-        x, y = x[order_x[: 2 * m]], y[order_y[: 2 * m]]
-        rows = 1 + self.n_permutations if self.calibration == "permutation" else 1
-        words = jax.random.bits(k_flip, (rows, math.ceil(m / 32)))
-        observed = jnp.zeros(2 * m, bool).at[::2].set(signs(words[0], m) < 0)  # pairs to swap
-        observed = observed.reshape(-1, *[1] * (x.ndim - 1))
-        x, y = jnp.where(observed, y, x), jnp.where(observed, x, y)
-        bandwidths = self.bandwidths(jnp.concatenate([x[:MEDIAN_PAIRS], y[:MEDIAN_PAIRS]]))
-
-        def k(z1: jax.Array, z2: jax.Array) -> jax.Array:
-            return gaussian_profile(jnp.sum((z1 - z2).reshape(m, -1) ** 2, axis=1), bandwidths)
-
-        x1, x2, y1, y2 = x[::2], x[1::2], y[::2], y[1::2]
-        h = (k(x1, x2) + k(y1, y2)) - (k(x1, y2) + k(x2, y1))
-        about = {"method": self.method, "n_x": n_x, "n_y": n_y}
-        if self.calibration == "normal":
-            h = signs(words[0], m) * h
-            law = normal_law(h.mean(), h.std(ddof=1) / math.sqrt(m), self.level)
-            return analytic_result(h.mean(), *law, self.level, **about)
-        values = jax.lax.map(lambda row: jnp.mean(signs(row, m) * h), words)
-        tolerance = 4 * jnp.finfo(h.dtype).eps * jnp.mean(jnp.abs(h))
-        largest = {"largest": jnp.max(values)}
-        return null_result(values[0], values[1:], self.level, tolerance, **largest, **about)
-
-    def check_sizes(self, n_x: int, n_y: int) -> None:
-        """Refuse sizes at which the level cannot be reached; warn where the limit law fails."""
-        m = min(n_x, n_y) // 2
-        if m < 2:
-            raise ValueError(f"gmmd-lin needs 4 samples of each; got n_x = {n_x}, n_y = {n_y}")
-        if self.calibration == "normal":
-            warn_if_too_few(self.method, "normal", (n_x, n_y), _NORMAL_PAIRS)
-        else:
-            check_reach(2 ** min(m, 60), self.level, f"{m} blocks of two pairs (x, y)")
-
-
-def signs(words: jax.Array, m: int) -> jax.Array:
-    """±1, as the bits of 32-bit words have it, shape (m,)."""
-    bits = (words[:, None] >> jnp.arange(32, dtype=words.dtype)) & 1
-    return 2 * bits.reshape(-1)[:m].astype(float) - 1

@@ -7,26 +7,31 @@ the rank of S. It needs n − 2 ≥ d features. `shrinkage` lifts that: S is mix
 the identity, and the null law comes from permuted labels.
 """
 
-from typing import Any
+import math
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ntkmmd_jax._lib.laws import f_law
 from ntkmmd_jax._lib.points import as_samples, check_finite, points_like
-from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.calibration import (
-    NullStatistics,
-    Relabelling,
-    check_level,
-    check_reach,
-    labellings,
-    relabel,
-)
+from ntkmmd_jax._lib.records import record
+from ntkmmd_jax.calibration import NullStatistics, Relabelling
 from ntkmmd_jax.measure import mmd2, signed_measure
-from ntkmmd_jax.twosample.contract import TwoSampleTest, analytic_result, permutation_result
+from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
+from ntkmmd_jax.twosample.evidence import (
+    Comparable,
+    Evidence,
+    Law,
+    Limited,
+    Permutable,
+    Permuted,
+    Pool,
+    Sample,
+)
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.t_squared import t_squared
 from ntkmmd_jax.witness import savable
@@ -57,6 +62,77 @@ class LinearWitness:
 
 
 @record
+class MeansEvidence(Limited, Comparable):
+    """Two samples, for the F law."""
+
+    samples: Sample
+
+    def _found(self) -> tuple[jax.Array, LinearWitness, jax.Array]:
+        """T², the linear discriminant and the rank."""
+        statistic, direction, rank = t_squared(*map(_flat, self.samples))
+        return statistic, _discriminant(direction, self.samples), rank
+
+    @property
+    def witness(self) -> LinearWitness:
+        """The linear discriminant."""
+        return self._found()[1]
+
+    def statistic(self) -> jax.Array:
+        """T²; NaN if it is infinite."""
+        return self._found()[0]
+
+    def limit(self, key: jax.Array, level: Any) -> Law:
+        """T² against F."""
+        del key
+        n, d = sum(map(len, self.samples)), self.samples[0][0].size
+        statistic, witness, rank = self._found()
+        return Law(statistic, *f_law(statistic, level, rank, n, features=d), witness=witness)
+
+
+@record
+class ShrunkEvidence(Permutable, Comparable):
+    """Two samples, whose covariance is shrunk."""
+
+    shrinkage: Any
+    samples: Sample
+
+    def _under(self, relabelling: Relabelling) -> tuple[NullStatistics, LinearWitness]:
+        x, y = map(_flat, self.samples)
+        null, direction = shrunk_null(relabelling, x, y, self.shrinkage)
+        return null, _discriminant(direction, self.samples)
+
+    def _as_they_are(self) -> tuple[NullStatistics, LinearWitness]:
+        """Under a pool of one labelling, the observed one."""
+        n_x, n_y = map(len, self.samples)
+        order = jnp.arange(n_x + n_y)
+        return self._under(Relabelling(order[None] < n_x, order, jnp.zeros((), int), n_x=n_x))
+
+    @property
+    def witness(self) -> LinearWitness:
+        """The linear discriminant."""
+        return self._as_they_are()[1]
+
+    def statistic(self) -> jax.Array:
+        """T² with the shrunk covariance."""
+        return self._as_they_are()[0].values[0]
+
+    def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
+        """T² under every labelling."""
+        relabelling = pool.relabel(key, *map(len, self.samples))
+        null, witness = self._under(relabelling)
+        return Permuted(null, relabelling.observed, witness)
+
+
+def _flat(sample: jax.Array) -> jax.Array:
+    return sample.reshape(len(sample), -1)
+
+
+def _discriminant(direction: jax.Array, samples: Sample) -> LinearWitness:
+    centre = (samples[0].mean(0) + samples[1].mean(0)) / 2
+    return LinearWitness(direction.reshape(centre.shape), centre)
+
+
+@record
 class Hotelling(TwoSampleTest):
     """Hotelling's T², with the F law; features beyond one axis are flattened.
 
@@ -78,15 +154,12 @@ class Hotelling(TwoSampleTest):
     permutations are one matrix product, and the level holds for any law and any n and d.
     """
 
-    uses_lapack = True
+    null_order: ClassVar[float] = 0.0  # T² has its scale in itself
 
     shrinkage: Any = None  # λ in (0, 1], traced; None: the F law
-    n_permutations: int = static(default=400)  # with shrinkage
-    shared_pool: bool = static(default=False)  # one pool of labellings for all replicas
-    level: Any = 0.05
 
     def __post_init__(self) -> None:
-        check_level(self.level, None if self.shrinkage is None else self.n_permutations)
+        super().__post_init__()
         known = isinstance(self.shrinkage, int | float | np.generic)
         if known and not 0 < self.shrinkage <= 1:
             raise ValueError(f"shrinkage must lie in (0, 1]; got {self.shrinkage}")
@@ -100,7 +173,7 @@ class Hotelling(TwoSampleTest):
         """Test whether x (n_X, ...) and y (n_Y, ...) have the same mean; see `TwoSampleTest`."""
         x, y = as_samples(x, y)
         result = super().__call__(key, x, y)
-        traced = isinstance(result.pvalue, jax.core.Tracer)
+        traced = isinstance(result.pvalue, Tracer)
         if not traced and np.isnan(result.pvalue):
             check_finite(x, "x")
             check_finite(y, "y")
@@ -116,32 +189,40 @@ class Hotelling(TwoSampleTest):
             )
         return result
 
-    def check_sizes(self, n_x: int, n_y: int) -> None:
-        """Refuse sizes at which the level cannot be reached."""
-        if self.shrinkage is not None:
-            check_reach(labellings(n_x, n_y, even=True), self.level, f"{n_x} + {n_y} points")
+    @property
+    def described(self) -> str:
+        """The test in words, for messages."""
+        return f"Hotelling {'without' if self.shrinkage is None else 'with'} shrinkage"
 
-    def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
-        """T² and its F law; or, with shrinkage, its permutations."""
-        n_x, n_y, features = len(x), len(y), x.shape[1:]
-        x, y = x.reshape(n_x, -1), y.reshape(n_y, -1)
-        d, n = x.shape[1], n_x + n_y
-        rest = {"method": self.method, "n_x": n_x, "n_y": n_y}
-        centre = (x.mean(0) + y.mean(0)) / 2
+    @property
+    def uses_lapack(self) -> bool:
+        """Covariances are factorised."""
+        return True
+
+    @property
+    def evidence_type(self) -> type[Evidence]:
+        """The F law, or with shrinkage permutations."""
+        return MeansEvidence if self.shrinkage is None else ShrunkEvidence
+
+    def keys(self, key: jax.Array) -> Keys:
+        """One use of the key: for the labellings."""
+        return Keys(key, key, key, key)
+
+    def evidence(self, key: jax.Array, prepared: None, train: Sample, held: Sample) -> Evidence:
+        """The samples, with shrinkage or without."""
         if self.shrinkage is not None:
-            relabelling = relabel(key, n_x, n_y, self.n_permutations, shared=self.shared_pool)
-            null, direction = shrunk_null(relabelling, x, y, self.shrinkage)
-            witness = LinearWitness(direction.reshape(features), centre.reshape(features))
-            return permutation_result(relabelling, null, self.level, witness=witness, **rest)
-        if n - 2 < d:
+            return ShrunkEvidence(self.shrinkage, held)
+        self.check_samples(len(held[0]), len(held[1]), held[0].shape[1:])
+        return MeansEvidence(held)
+
+    def check_samples(self, n_x: int, n_y: int, features: tuple[int, ...] | None = None) -> None:
+        """Refuse samples with too few points for a covariance."""
+        n, d = n_x + n_y, 0 if features is None else math.prod(features)
+        if self.shrinkage is None and n - 2 < d:
             raise ValueError(
                 f"too few samples for the covariance of {d} features: n_x + n_y − 2 = {n - 2}; "
                 "use fewer features, more samples, or shrinkage (for instance 0.1)"
             )
-        statistic, direction, rank = t_squared(x, y)
-        witness = LinearWitness(direction.reshape(features), centre.reshape(features))
-        pvalue, threshold = f_law(statistic, self.level, rank, n, features=d)
-        return analytic_result(statistic, pvalue, threshold, self.level, witness=witness, **rest)
 
 
 def shrunk_null(

@@ -1,29 +1,37 @@
 """Calibration by pilot data: a pool of reference samples from p gives the null law beforehand.
 
-θ0 is drawn once. The symmetric statistic T_net or T_NTK between two disjoint blocks of the pool,
-retrained each time and vmapped, many times over, is its law under H0. What comes in later is
-compared with a block of the pool and never retrains the null. The level is exact up to the pool's
-size: all blocks come from one pool, so its own sampling error is shared by them.
+The test is prepared once (θ0, the bandwidth). Its statistic between two disjoint blocks of the
+pool, trained anew each time and vmapped, many times over, is its law under H0; of `NetMMD` and
+`NTKMMD` it is the symmetric one, while tests that need a split make it inside. What comes in later
+is compared with a block of the pool and never retrains the null. The level is exact up to the
+pool's size: all blocks come from one pool, so its own sampling error is shared by them.
 """
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points, check_finite, points_like
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.measure import mean_gap, signed_measure
-from ntkmmd_jax.networks import Params, as_network
+from ntkmmd_jax.networks import as_network
+from ntkmmd_jax.twosample.calibrations import Calibration, null_result
+from ntkmmd_jax.twosample.contract import Prepared, TwoSampleTest
+from ntkmmd_jax.twosample.evidence import Comparable, Evidence
+from ntkmmd_jax.twosample.ntk import NTKMMD
+from ntkmmd_jax.twosample.recipe import from_recipe, recipe
+from ntkmmd_jax.twosample.result import TwoSampleResult
 
 AT_ONCE = 16  # pairs of blocks whose statistic is computed at once
 
@@ -44,31 +52,51 @@ class PilotReport:
 
 
 @record
-class PilotNull:
-    """The null law of a symmetric statistic, precomputed from a pool; `pilot_null` makes it.
+class PilotNull(Calibration):
+    """The null law of a statistic, precomputed from a pool; `pilot_null` makes it.
 
     Use it as `pilot(key, samples)`, or as `NTKMMD(train_fraction=None, calibration=pilot)`.
     """
 
-    test: Any  # NetMMD or NTKMMD: how the witness is found
-    params: Params  # θ0
+    word: ClassVar[str] = "pilot"
+    needs: ClassVar[type[Evidence]] = Comparable
+
+    test: TwoSampleTest  # whose statistic it is
+    prepared: Prepared  # θ0, or what else the test fixes beforehand
     pool: jax.Array  # (N, ...)
     null: jax.Array  # (B,)
     sizes: tuple[int, int] = static()  # of a block of reference, and of an incoming sample
     contiguous: bool = static(default=False)
 
-    def check(self, x: jax.Array, y: jax.Array) -> None:
-        """Refuse samples of other sizes or features than the pilot's."""
-        found = (len(x), len(y))
-        if found != self.sizes:
-            raise ValueError(f"the pilot is for samples of sizes {self.sizes}; got {found}")
-        points_like(x, self.pool.shape[1:])
+    @property
+    def params(self) -> Prepared:
+        """The earlier name of `prepared`, for one version more."""
+        warnings.warn("PilotNull.params is now `prepared`", DeprecationWarning, stacklevel=2)
+        return self.prepared
 
     def statistic(self, key: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
-        """T of two samples, with the pilot's θ0; the key is for the order of training."""
-        measure = signed_measure(x, y)
-        witness = self.test.find_witness(key, self.params, (x, y))
-        return mean_gap(witness(measure.points), measure.weights)
+        """T of two samples, prepared as the pilot is; the key is for the order of training."""
+        return self.test.compared(key, self.prepared, x, y).statistic()
+
+    def prepare(self, test: TwoSampleTest, key: jax.Array, x: jax.Array, y: jax.Array) -> Prepared:
+        """As the pilot is, for samples with the features of its pool."""
+        points_like(x, self.pool.shape[1:])
+        return self.prepared
+
+    def result(self, key: jax.Array, evidence: Comparable, level: Any) -> TwoSampleResult:
+        """The statistic among those of the pool."""
+        return null_result(evidence.statistic(), self.null, level, witness=evidence.witness)
+
+    def check(self, test: TwoSampleTest) -> None:
+        """Refuse another kind of test: its statistic has another law."""
+        super().check(test)
+        if type(test) is not type(self.test):
+            raise ValueError(f"a pilot of {type(self.test).__name__} is none of {test.described}")
+
+    def check_sizes(self, test: TwoSampleTest, n_x: int, n_y: int) -> None:
+        """Refuse samples of other sizes than the pilot's."""
+        if (n_x, n_y) != self.sizes:
+            raise ValueError(f"the pilot is for samples of sizes {self.sizes}; got {(n_x, n_y)}")
 
     def __call__(self, key: Any, samples: Any, *, level: float = 0.05) -> PilotReport:
         """Compare samples (n, ...), or many (k, n, ...) at once, with blocks of the pool.
@@ -87,24 +115,20 @@ class PilotNull:
             raise ValueError(
                 f"the pilot takes samples of shape {shape}, or many of them; got {samples.shape}"
             )
-        if not isinstance(samples, jax.core.Tracer):
+        if not isinstance(samples, Tracer):
             check_finite(samples.reshape(-1, *shape[1:]), "samples")
         calibration.check_level(level)
         return _report(self, as_key(key), samples, level, single=samples.ndim == len(shape))
 
     def save(self, path: str | os.PathLike) -> Path:
         """Save to one `.npz` file; `load` reads it back."""
-        from ntkmmd_jax.twosample.recipe import recipe
-
         header = {"kind": "PilotNull", "test": recipe(self.test)}
         header |= {"sizes": self.sizes, "contiguous": self.contiguous}
-        return save_leaves(path, (self.params, self.pool, self.null), **header)
+        return save_leaves(path, (self.prepared, self.pool, self.null), **header)
 
     @classmethod
     def load(cls, path: str | os.PathLike, *, network: Any = None) -> "PilotNull":
         """Read a saved pilot; `network` only if it is a function of your own."""
-        from ntkmmd_jax.twosample.recipe import from_recipe
-
         network = None if network is None else as_network(network)
         leaves, header = load_leaves(path, "PilotNull")
         with whole_file(path):
@@ -113,11 +137,11 @@ class PilotNull:
             n, m = header["sizes"]
             if pool.ndim < 2 or null.ndim != 1 or not 0 < int(n) + int(m) <= len(pool):
                 raise ValueError(f"blocks of {n} and {m} of a pool of shape {pool.shape}")
-            one = jax.ShapeDtypeStruct((1, *pool.shape[1:]), jnp.result_type(float))
-            like = jax.eval_shape(test.network.init, jax.random.key(0), one)
-            params = refill(like, leaves[:-2], source=str(path))
+            points = jax.ShapeDtypeStruct(pool.shape, jnp.result_type(float))
+            like = jax.eval_shape(test.prepare, jax.random.key(0), points)
+            prepared = refill(like, leaves[:-2], source=str(path))
             about = {"sizes": (int(n), int(m)), "contiguous": bool(header["contiguous"])}
-            return cls(test, params, jnp.asarray(pool), jnp.asarray(null), **about)
+            return cls(test, prepared, jnp.asarray(pool), jnp.asarray(null), **about)
 
 
 @jax.jit(static_argnames="single")
@@ -182,39 +206,40 @@ def pilot_null(
     pool: Any,
     n: int | tuple[int, int],
     *,
-    test: Any = None,
+    test: TwoSampleTest | None = None,
     n_draws: int = 400,
     contiguous: bool = False,
 ) -> PilotNull:
-    """Precompute the null law of the symmetric T_NTK or T_net from a pool of samples from p.
+    """Precompute the null law of a test's statistic from a pool of samples from p.
 
     Args:
         key: A JAX key or an int seed, for θ0, the blocks and the orders of training.
         pool: Reference samples, array-like (N, ...), N at least the size of two blocks.
         n: Size of a block of reference and of an incoming sample, or a pair of both.
-        test: `NTKMMD(...)` or `NetMMD(...)`, for its network and training; by default the exact.
+        test: Any test, for its statistic; by default `NTKMMD`, exact. Of `NTKMMD` and `NetMMD` it
+            is the symmetric statistic; a test that needs a split makes it inside.
         n_draws: Pairs of blocks, B.
         contiguous: Whether blocks are runs of neighbours, for a series with serial dependence.
     """
-    from ntkmmd_jax.twosample.ntk import NTKMMD, WitnessTest
-
-    test = NTKMMD(train_fraction=None) if test is None else test
-    if not isinstance(test, WitnessTest):
-        raise TypeError(f"a pilot is for NTKMMD or NetMMD; got {test!r}")
-    test = dataclasses.replace(test, train_fraction=None, calibration=None, pilot=None)
+    if not isinstance(test, TwoSampleTest | None):
+        raise TypeError(f"a pilot is for a test object, such as NTKMMD(); got {test!r}")
+    test = (NTKMMD() if test is None else test).for_pairs()
     pool = as_points(pool, "the pool")
     check_finite(pool, "the pool")
-    sizes = (n, n) if isinstance(n, int) else tuple(n)
-    if min(sizes) < 2 or sum(sizes) > len(pool):
+    n_x, n_y = (n, n) if isinstance(n, int) else n
+    if min(n_x, n_y) < 2 or n_x + n_y > len(pool):
+        sizes = (n_x, n_y)
         raise ValueError(f"blocks of {sizes} do not fit twice into a pool of {len(pool)} points")
     if not isinstance(n_draws, int | np.integer) or isinstance(n_draws, bool) or n_draws < 1:
         raise ValueError(
             f"n_draws, the pairs of blocks behind the null, must be a whole number of at least 1; "
             f"got {n_draws!r}"
         )
+    test.check_samples(n_x, n_y, pool.shape[1:])
     k_init, k_draws = jax.random.split(as_key(key))
-    params = test.network.init(k_init, pool[:1])
-    empty = PilotNull(test, params, pool, jnp.zeros(0), sizes=sizes, contiguous=contiguous)
+    prepared = test.prepare(k_init, pool)
+    about = {"sizes": (n_x, n_y), "contiguous": contiguous}
+    empty = PilotNull(test, prepared, pool, jnp.zeros(0), **about)
     return dataclasses.replace(empty, null=_draws(empty, jax.random.split(k_draws, n_draws)))
 
 

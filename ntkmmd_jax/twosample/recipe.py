@@ -6,21 +6,29 @@ from typing import Any
 import jax
 
 from ntkmmd_jax.networks import Network, restored
+from ntkmmd_jax.twosample.c2st import C2ST
+from ntkmmd_jax.twosample.calibrations import Calibration
+from ntkmmd_jax.twosample.contract import TwoSampleTest
+from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
 from ntkmmd_jax.twosample.gaussian import GaussianMMD
 from ntkmmd_jax.twosample.hotelling import Hotelling
+from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
 from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 
-_CLASSES = {cls.__name__: cls for cls in (NetMMD, NTKMMD, GaussianMMD, Hotelling)}
+_TESTS = (NetMMD, NTKMMD, GaussianMMD, LinearTimeMMD, Hotelling, C2ST, MeanEmbedding, SmoothCF)
+_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in _TESTS}
 
 
-def recipe(test: Any) -> dict[str, Any]:
+def recipe(test: TwoSampleTest) -> dict[str, Any]:
     """The class, options and network of a test; refuse what no file can hold."""
     options = {}
     for field in dataclasses.fields(test):
         value = getattr(test, field.name)
         if isinstance(value, Network):
             value = value.recipe  # None for a function of the user's own, who has it at loading
-        value = jax.tree.map(lambda leaf: getattr(leaf, "item", lambda: leaf)(), value)
+        if isinstance(value, Calibration) and not jax.tree.leaves(value):
+            value = value.word  # its numbers are options of the test
+        value = jax.tree.map(lambda leaf: leaf.item() if hasattr(leaf, "item") else leaf, value)
         if not isinstance(value, int | float | str | bool | tuple | None):
             raise ValueError(
                 f"{type(test).__name__}.{field.name} = {value!r} cannot be saved: "
@@ -30,11 +38,12 @@ def recipe(test: Any) -> dict[str, Any]:
     return {"class": type(test).__name__, "options": options}
 
 
-def from_recipe(made: dict[str, Any], network: Any = None) -> Any:
+def from_recipe(made: dict[str, Any], network: Any = None) -> TwoSampleTest:
     """The test of a recipe; `network` if it was a function of the user's own."""
     if made["class"] not in _CLASSES:
         raise ValueError(f"unknown test {made['class']!r}; the known ones are {sorted(_CLASSES)}")
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in made["options"].items()}
+    options.pop("pilot", None)  # of earlier versions, always None
     if "network" in options:
         options["network"] = restored(made["options"]["network"], network)
     return _CLASSES[made["class"]](**options)

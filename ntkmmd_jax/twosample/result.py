@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.records import record, static
@@ -21,14 +22,15 @@ class TwoSampleResult:
     """Statistic, p-value and threshold of a two-sample test, with the null sample behind them.
 
     `reject` says `pvalue <= level`, and `statistic > threshold` says the same.
+    A test gives arrays; `concrete()`, and so `two_sample_test`, Python numbers.
     `witness(z)` scores any new points: where p exceeds q it is large, where q exceeds p, small.
     """
 
-    statistic: jax.Array  # ()
-    pvalue: jax.Array  # (), in (0, 1]
-    threshold: jax.Array  # ()
-    null: jax.Array  # (B,) the statistic under permuted labels; empty where a formula gives p
-    level: jax.Array  # ()
+    statistic: jax.Array | float  # ()
+    pvalue: jax.Array | float  # (), in (0, 1]
+    threshold: jax.Array | float  # ()
+    null: jax.Array | np.ndarray  # (B,) under permuted labels; empty where a formula gives p
+    level: jax.Array | float  # ()
     witness: Any = None  # callable on points (n, ...), or None where a method has none
     method: str = static(default="")
     n_x: int = static(default=0)
@@ -36,7 +38,7 @@ class TwoSampleResult:
     largest: Any = None  # () the largest of all labellings tried; None where none was
 
     @property
-    def reject(self) -> jax.Array:
+    def reject(self) -> jax.Array | bool:
         """Whether the two samples differ, at the level of the test; False without a verdict."""
         return self.pvalue <= self.level
 
@@ -49,7 +51,7 @@ class TwoSampleResult:
 
     def warn_if_powerless(self) -> None:
         """Warn where these points would not be rejected whatever their labels; traced, do not."""
-        if self.largest is None or isinstance(self.threshold, jax.core.Tracer):
+        if self.largest is None or isinstance(self.threshold, Tracer):
             return
         if self.largest <= self.threshold:
             warnings.warn(
@@ -62,7 +64,7 @@ class TwoSampleResult:
 
     def __repr__(self) -> str:
         head = f"TwoSampleResult(method={self.method!r}, n_x={self.n_x}, n_y={self.n_y}"
-        if isinstance(self.pvalue, jax.core.Tracer) or np.ndim(self.pvalue) != 0:
+        if isinstance(self.pvalue, Tracer) or np.ndim(self.pvalue) != 0:
             return f"{head}, pvalue={self.pvalue})"
         b = np.shape(self.null)[-1]
         source = f"{b} permutations" if b else "no permutations"

@@ -12,7 +12,8 @@ from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points, check_finite
 from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax.calibration import check_level, check_reach, labellings
-from ntkmmd_jax.twosample.contract import score_result
+from ntkmmd_jax.twosample.calibrations import Permutation
+from ntkmmd_jax.twosample.evidence import Scores
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import Witness
 
@@ -76,14 +77,6 @@ def _scores(
 def _calibrate(
     key: jax.Array, scores: jax.Array, level: Any, n_x: int, n_permutations: int
 ) -> TwoSampleResult:
-    return score_result(
-        key,
-        lambda placed: placed,  # they are scores already
-        scores,
-        level,
-        of_x=n_x,
-        n_permutations=n_permutations,
-        method="streamed",
-        n_x=n_x,
-        n_y=len(scores) - n_x,
-    )
+    evidence = Scores((scores[:n_x], scores[n_x:]))
+    found = Permutation(n_permutations).result(key, evidence, level)
+    return dataclasses.replace(found, method="streamed", n_x=n_x, n_y=len(scores) - n_x)

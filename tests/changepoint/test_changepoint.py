@@ -55,11 +55,11 @@ def test_charts_are_the_symmetric_statistics(series):
     found = {name: float(chart(key, x, y)) for name, chart in charts.items()}
     x, y = np.asarray(x), np.asarray(y)
     points, weights = np.concatenate([x, y]), np.repeat([1 / 20, -1 / 20], 20)
-    kernel = ntk.two_layer_ntk(NETWORK, charts["ntk"].params, points)
+    kernel = ntk.two_layer_ntk(NETWORK, charts["ntk"].prepared, points)
     assert found["ntk"] == pytest.approx(float(weights @ kernel @ weights), rel=1e-4)
     assert found["net"] == pytest.approx(found["ntk"], rel=0.05)  # up to O(t)
     squares = ((points[:, None] - points) ** 2).sum(-1)
-    kernel = np.exp(-squares / (2 * float(charts["gmmd"].bandwidths[0]) ** 2))
+    kernel = np.exp(-squares / (2 * float(charts["gmmd"].prepared[0]) ** 2))
     assert found["gmmd"] == pytest.approx(weights @ kernel @ weights, rel=1e-4)
     pooled = (np.cov(x.T) + np.cov(y.T)) / 2
     gap = np.mean(x, 0) - np.mean(y, 0)

@@ -14,7 +14,9 @@ from ntkmmd_jax.calibration import relabel
 from ntkmmd_jax.measure import signed_measure, split
 from ntkmmd_jax.networks import Network, mlp
 from ntkmmd_jax.twosample.c2st import C2ST, LogitWitness
-from ntkmmd_jax.twosample.contract import _run, permutation_result
+from ntkmmd_jax.twosample.calibrations import permuted_result
+from ntkmmd_jax.twosample.contract import _run
+from ntkmmd_jax.twosample.evidence import Permuted
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from tests.conftest import binomial_band, null_samples, rejection_rate, replicas
 
@@ -58,7 +60,7 @@ def test_the_accuracy_null_is_hypergeometric(n_x, n_y):
     def calibrated(key):
         relabelling = relabel(key, n_x, n_y, b)
         null = TESTS["accuracy"].null(relabelling, relabelling.placed(jnp.asarray(logits)))
-        return permutation_result(relabelling, null, 0.05)
+        return permuted_result(Permuted(null, relabelling.observed), 0.05)
 
     result = calibrated(jax.random.key(0))
     x_right, y_right = np.sum(logits[:n_x] > 0), np.sum(logits[n_x:] <= 0)

@@ -158,6 +158,6 @@ def test_no_option_is_ignored():
 def test_a_pilot_can_be_replaced():
     pilot = ntk.pilot_null(0, X, 15, test=ntk.NTKMMD(network=ntk.mlp(8)), n_draws=19)
     test = ntk.NTKMMD(network=ntk.mlp(8), train_fraction=None, calibration=pilot)
-    assert test.calibration == "pilot"
+    assert test.calibration.word == "pilot"
     full = dataclasses.replace(test, calibration="full")
-    assert full.pilot is None and full.calibration == "full"
+    assert full.calibration.word == "full"

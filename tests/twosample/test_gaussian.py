@@ -15,7 +15,8 @@ from ntkmmd_jax.kernels import gaussian_kernel, median_bandwidth, median_distanc
 from ntkmmd_jax.measure import random_orders
 from ntkmmd_jax.twosample import TwoSampleResult, gaussian
 from ntkmmd_jax.twosample.contract import _run
-from ntkmmd_jax.twosample.gaussian import GaussianMMD, LinearTimeMMD, tiled_null
+from ntkmmd_jax.twosample.gaussian import GaussianMMD, tiled_null
+from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
 from tests.conftest import LONG, binomial_band
 
 RNG = np.random.default_rng(0)  # seeded anew for each test

@@ -84,8 +84,13 @@ def test_bad_input():
         ntk.pilot_null(0, POOL[:10], 6)
     with pytest.raises(ValueError, match="the pool has NaN"):
         ntk.pilot_null(0, np.where(POOL > 2, np.nan, POOL), 6)
-    with pytest.raises(TypeError, match="NTKMMD or NetMMD"):
-        ntk.pilot_null(0, POOL, 6, test=ntk.Hotelling())
+    with pytest.raises(TypeError, match="a test object, such as NTKMMD"):
+        ntk.pilot_null(0, POOL, 6, test="ntk")
+    with pytest.raises(ValueError, match="too few samples for the covariance of 3 features"):
+        ntk.pilot_null(0, POOL, 2, test=ntk.Hotelling())
+    pilot = ntk.pilot_null(0, POOL, 6, test=ntk.Hotelling(), n_draws=9)
+    with pytest.raises(ValueError, match="a pilot of Hotelling is none of GaussianMMD"):
+        ntk.GaussianMMD(calibration=pilot)
     for n_draws in (0, -3, 2.5, True):
         with pytest.raises(ValueError, match=f"n_draws, the pairs of blocks.* got {n_draws}"):
             ntk.pilot_null(0, POOL, 6, n_draws=n_draws)

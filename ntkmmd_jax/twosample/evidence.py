@@ -1,0 +1,156 @@
+"""Evidence: what a test can say of two samples, before any calibration.
+
+A capability is a class with one method; the evidence of a test inherits those that it has, and a
+calibration names the one that it needs. So what applies to a test is known from types, at its
+construction.
+
+Whatever is held against permuted labels is computed from `relabelling.placed(points)`, inside of
+the capability: rounding that follows the labels would speak (see `calibration`).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.calibration import NullStatistics, Relabelling, relabel, score_null
+
+Sample = tuple[jax.Array, jax.Array]  # x and y
+Score = Callable[[jax.Array], jax.Array]  # (n, ...) points -> (n,)
+
+
+@record
+class Pool:
+    """How the labellings behind a null sample are drawn."""
+
+    n_permutations: int = static()  # B
+    shared: bool = static(default=False)  # one pool for all replicas
+
+    def relabel(self, key: jax.Array, n_x: int, n_y: int, **which: Any) -> Relabelling:
+        """Place n_X + n_Y points into B + 1 labellings."""
+        return relabel(key, n_x, n_y, self.n_permutations, shared=self.shared, **which)
+
+
+@record
+class Permuted:
+    """A statistic under every labelling of a pool."""
+
+    null: NullStatistics  # values (B + 1,)
+    observed: Any  # () int: which of them is that of the labels as they are
+    witness: Any = None
+
+
+@record
+class Gap:
+    """A mean with its standard error; the statistic is `centre` + mean."""
+
+    mean: jax.Array  # (), 0 under H0
+    error: jax.Array  # ()
+    centre: Any = 0.0
+    witness: Any = None
+
+
+@record
+class Law:
+    """A statistic with the p-value and the threshold that a formula gives."""
+
+    statistic: jax.Array  # ()
+    pvalue: jax.Array  # ()
+    threshold: jax.Array  # ()
+    largest: Any = None  # () the largest of some labellings that were tried
+    witness: Any = None
+
+
+class Evidence:
+    """Base: a witness, or None where a method has none."""
+
+    @property
+    def witness(self) -> Any:
+        """A function of points."""
+        raise NotImplementedError
+
+
+class Permutable(Evidence):
+    """The statistic for other labels of the points that the witness has not seen."""
+
+    def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
+        """The statistic under every labelling of the pool."""
+        raise NotImplementedError
+
+
+class Refittable(Evidence):
+    """The statistic for other labels of all points, those of the training half included."""
+
+    def refitted(self, key: jax.Array, pool: Pool) -> Permuted:
+        """The statistic under every labelling of the pool."""
+        raise NotImplementedError
+
+
+class Averaged(Evidence):
+    """The statistic as a mean of independent terms."""
+
+    def gap(self, key: jax.Array) -> Gap:
+        """The mean and its standard error."""
+        raise NotImplementedError
+
+
+class Limited(Evidence):
+    """The statistic with a law in the limit of large samples."""
+
+    def limit(self, key: jax.Array, level: Any) -> Law:
+        """The statistic against that law."""
+        raise NotImplementedError
+
+
+class Bounded(Evidence):
+    """The statistic with a bound that holds at any size."""
+
+    def bound(self, level: Any) -> Law:
+        """The statistic against the bound."""
+        raise NotImplementedError
+
+
+class Comparable(Evidence):
+    """The statistic as a number that compares with that of other samples, all prepared alike."""
+
+    def statistic(self) -> jax.Array:
+        """T, shape ()."""
+        raise NotImplementedError
+
+
+@record
+class Scores(Permutable):
+    """The scores of held-out points, whatever gave them."""
+
+    held: Sample  # (m_x,) and (m_y,)
+
+    def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
+        """Σ w_i g(z_i) under every labelling."""
+        found = permuted_scores(key, pool, lambda placed: placed, self.held)
+        return Permuted(found.null, found.observed)
+
+
+def permuted_scores(
+    key: jax.Array,
+    pool: Pool,
+    score: Score,
+    held: Sample,
+    null: Callable[[Relabelling, jax.Array], NullStatistics] = score_null,
+) -> Permuted:
+    """The test-only bootstrap: permute labels of held-out points, scored at their places."""
+    relabelling = pool.relabel(key, *map(len, held))
+    scores = score(relabelling.placed(jnp.concatenate(held)))
+    return Permuted(null(relabelling, scores), relabelling.observed, witness=score)
+
+
+def score_gap(scores: jax.Array, of_x: int, witness: Any = None) -> Gap:
+    """The mean gap of held-out scores, x first, and its standard error (Welch)."""
+    x, y = scores[:of_x], scores[of_x:]
+    if min(len(x), len(y)) < 2:
+        raise ValueError(
+            f"calibration 'normal' needs 2 held-out points of each; got {len(x)} and {len(y)}"
+        )
+    error = jnp.sqrt(x.var(ddof=1) / len(x) + y.var(ddof=1) / len(y))
+    return Gap(x.mean() - y.mean(), error, witness=witness)

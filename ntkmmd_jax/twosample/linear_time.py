@@ -1,0 +1,142 @@
+"""The linear-time Gaussian MMD (Gretton et al. 2012, section 6)."""
+
+import math
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from ntkmmd_jax._lib.records import record
+from ntkmmd_jax.calibration import NullStatistics
+from ntkmmd_jax.kernels import gaussian_profile
+from ntkmmd_jax.measure import random_orders
+from ntkmmd_jax.twosample.contract import Keys
+from ntkmmd_jax.twosample.evidence import (
+    Averaged,
+    Comparable,
+    Gap,
+    Permutable,
+    Permuted,
+    Pool,
+    Sample,
+)
+from ntkmmd_jax.twosample.gaussian import GaussianTest
+
+MEDIAN_PAIRS = 500  # pairs (x, y) beyond which the median is that of the first ones
+
+
+@record
+class PairEvidence(Permutable, Averaged, Comparable):
+    """Random pairs (x, y), two to a block, and the bandwidths (k,) if they are fixed beforehand."""
+
+    test: "LinearTimeMMD"
+    bandwidths: jax.Array | None
+    pairs: Sample  # (2m, ...) each
+
+    @property
+    def witness(self) -> None:
+        """None: h compares pairs, not points."""
+        return None
+
+    def _h(self, x: jax.Array, y: jax.Array) -> jax.Array:
+        """h of the m blocks."""
+        m, bandwidths = len(x) // 2, self.bandwidths
+        if bandwidths is None:
+            some = jnp.concatenate([x[:MEDIAN_PAIRS], y[:MEDIAN_PAIRS]])
+            bandwidths = self.test.bandwidths(some)
+
+        def k(z1: jax.Array, z2: jax.Array) -> jax.Array:
+            return gaussian_profile(jnp.sum((z1 - z2).reshape(m, -1) ** 2, axis=1), bandwidths)
+
+        x1, x2, y1, y2 = x[::2], x[1::2], y[::2], y[1::2]
+        return (k(x1, x2) + k(y1, y2)) - (k(x1, y2) + k(x2, y1))
+
+    def _flipped(self, key: jax.Array, rows: int) -> tuple[jax.Array, jax.Array]:
+        """Bits of so many rows of signs, and h after the swaps that the first of them undoes."""
+        x, y = self.pairs
+        m = len(x) // 2
+        words = jax.random.bits(key, (rows, math.ceil(m / 32)))
+        swapped = jnp.zeros(2 * m, bool).at[::2].set(signs(words[0], m) < 0)
+        swapped = swapped.reshape(-1, *[1] * (x.ndim - 1))
+        return words, self._h(jnp.where(swapped, y, x), jnp.where(swapped, x, y))
+
+    def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
+        """The mean of h under B + 1 rows of signs."""
+        words, h = self._flipped(key, 1 + pool.n_permutations)
+        values = jax.lax.map(lambda row: jnp.mean(signs(row, len(h)) * h), words)
+        tolerance = 4 * jnp.finfo(h.dtype).eps * jnp.mean(jnp.abs(h))
+        return Permuted(NullStatistics(values, tolerance), observed=0)
+
+    def gap(self, key: jax.Array) -> Gap:
+        """The mean of h and its standard error."""
+        words, h = self._flipped(key, 1)
+        h = signs(words[0], len(h)) * h
+        return Gap(h.mean(), h.std(ddof=1) / math.sqrt(len(h)))
+
+    def statistic(self) -> jax.Array:
+        """The mean of h."""
+        return self._h(*self.pairs).mean()
+
+
+@record
+class LinearTimeMMD(GaussianTest):
+    """The linear-time MMD: the mean of h over disjoint blocks of two pairs (x₁,y₁), (x₂,y₂).
+
+        h = k(x₁,x₂) + k(y₁,y₂) − k(x₁,y₂) − k(x₂,y₁)
+
+    Under H0 the members of each pair are exchangeable, and swapping x₁ with y₁ turns h into
+    k(y₁,x₂) + k(x₁,y₂) − k(y₁,y₂) − k(x₂,x₁) = −h. So the signs of the m blocks are independent
+    and fair whatever the |h| are, and flipping them at random permutes the labels, in linear time:
+    calibration "permutation", exact. Pairs are swapped at random before anything is computed, and
+    the signs that undo it are the observed row of B + 1, so that rounding knows no labels.
+
+    "normal" takes mean(h) √m / sd(h) of the m blocks as standard normal, a limit: its level of 5 %
+    is 9.5 % at n = 8 per sample, 6.7 % at 20, 5.6 to 6.1 % at 40 and 60, and 5 % from 100 on.
+
+    Pairs and blocks are formed at random. Of samples of unequal size the larger loses its excess,
+    chosen at random, and an odd pair is left out. The median is that of the first 500 pairs, a
+    set that no swap changes. A statistic without a witness.
+    """
+
+    normal_from: ClassVar[int] = 100
+    null_order: ClassVar[float] = 0.5  # a mean of independent terms
+
+    @property
+    def method(self) -> str:
+        """Its name in the table of methods."""
+        return "gmmd-lin"
+
+    @property
+    def evidence_type(self) -> type[PairEvidence]:
+        """Pairs, whose signs flip."""
+        return PairEvidence
+
+    def keys(self, key: jax.Array) -> Keys:
+        """For the pairs and for the flips."""
+        k_pair, k_flip = jax.random.split(key)
+        return Keys(key, key, k_pair, k_flip)
+
+    def evidence(
+        self, key: jax.Array, prepared: jax.Array | None, train: Sample, held: Sample
+    ) -> PairEvidence:
+        """Pair at random."""
+        x, y = held
+        n = min(len(x), len(y)) // 2 * 2
+        order_x, order_y = random_orders(key, len(x), len(y))
+        return PairEvidence(self, prepared, (x[order_x[:n]], y[order_y[:n]]))
+
+    def reach(self, n_x: int, n_y: int) -> tuple[int, str]:
+        """Each block has a sign."""
+        m = min(n_x, n_y) // 2
+        return 2 ** min(m, 60), f"{m} blocks of two pairs (x, y)"
+
+    def check_samples(self, n_x: int, n_y: int, features: tuple[int, ...] | None = None) -> None:
+        """Refuse samples without two blocks."""
+        if min(n_x, n_y) < 4:
+            raise ValueError(f"gmmd-lin needs 4 samples of each; got n_x = {n_x}, n_y = {n_y}")
+
+
+def signs(words: jax.Array, m: int) -> jax.Array:
+    """±1, as the bits of 32-bit words have it, shape (m,)."""
+    bits = (words[:, None] >> jnp.arange(32, dtype=words.dtype)) & 1
+    return 2 * bits.reshape(-1)[:m].astype(float) - 1

@@ -1,0 +1,74 @@
+"""Every method as a chart, as a pilot, and in a sweep."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import ntkmmd_jax as ntk
+from ntkmmd_jax import changepoint
+
+SMALL = {
+    "network": ntk.mlp(4, train_readout=True),
+    "epochs": 1,
+    "steps": 2,
+    "n_locations": 1,
+    "n_permutations": 19,
+}
+
+
+def small(method):
+    test = ntk.make_test(method)
+    names = {field.name for field in dataclasses.fields(test)}
+    own = {name: value for name, value in SMALL.items() if name in names}
+    return dataclasses.replace(test, **own)
+
+
+@pytest.fixture(scope="module")
+def series():
+    """80 frames in two coordinates; from 60 on all is ten times as large, and 8 further."""
+    frames = np.random.default_rng(0).normal(size=(80, 2)).astype(np.float32)
+    frames[60:] = 10 * frames[60:] + 8
+    return frames
+
+
+@pytest.mark.parametrize("method", ntk.methods())
+def test_as_a_chart(series, method, tmp_path):
+    options = {"window": 16, "stride": 4, "n_draws": 19, "level": 0.05}
+    found = changepoint.scan(0, series, reference=32, test=small(method), **options)
+    assert np.isfinite(found.statistics).all() and np.isfinite(found.threshold)
+    detector = changepoint.Detector(0, series[:32], test=small(method), time=32, **options)
+    report = detector.update(series[32:])
+    np.testing.assert_allclose(
+        report.statistics[report.looked], found.statistics, rtol=1e-3, atol=1e-5
+    )
+    detector.save(tmp_path / "state.npz")
+    network = {"network": SMALL["network"]}
+    again = changepoint.Detector.load(tmp_path / "state.npz", **network)
+    assert again.state.chart.test.method == detector.state.chart.test.method
+    if method == "gmmd-lin":
+        with pytest.raises(ValueError, match="gmmd-lin has no witness"):
+            changepoint.explain(detector.state)
+    else:
+        assert changepoint.explain(detector.state).scores.shape == (16,)
+
+
+@pytest.mark.parametrize("method", ntk.methods())
+def test_as_a_pilot(series, method, tmp_path):
+    pilot = ntk.pilot_null(0, series[:60], (20, 16), test=small(method), n_draws=19)
+    assert np.isfinite(pilot.null).all()
+    report = pilot(1, series[-16:])
+    assert 1 / 20 <= float(report.pvalues) <= 1
+    loaded = ntk.PilotNull.load(pilot.save(tmp_path / "pilot.npz"))
+    assert float(loaded(1, series[-16:]).statistics) == float(report.statistics)
+    test = dataclasses.replace(pilot.test, calibration=pilot)
+    result = test(0, series[:20], series[-16:])
+    assert result.null.shape == (19,) and 1 / 20 <= float(result.pvalue) <= 1
+
+
+def test_in_a_sweep():
+    tests = {method: small(method) for method in ntk.methods()}
+    grid = {"delta": [6.0], "dim": [2]}
+    found = ntk.power_sweep(0, tests, ntk.datasets.mean_shift, grid, n=24, n_runs=4, devices=1)
+    assert [row.test for row in found.rows] == list(tests)
+    assert all(0 <= row.rejections <= 4 and not row.failures for row in found.rows)
