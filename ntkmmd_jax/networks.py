@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen, nnx
 
-from ntkmmd_jax.layers import INITIALIZATIONS, MLP, Activation, ConvNet, activation_fn
+from ntkmmd_jax.layers import INITIALIZATIONS, MLP, Activation, ConvNet, check_activation
 from ntkmmd_jax.network_check import Explained, check_network
 from ntkmmd_jax.pytree import FileError
 
@@ -185,7 +185,7 @@ def _sizes(name: str, sizes: Any, many: str) -> tuple[int, ...]:
 
 
 def _layers(activation: Activation, initialization: str) -> dict[str, Any]:
-    activation_fn(activation)
+    check_activation(activation)
     if initialization not in INITIALIZATIONS:
         raise ValueError(f"unknown initialization {initialization!r}; use one of {INITIALIZATIONS}")
     return {"activation": activation, "initialization": initialization}

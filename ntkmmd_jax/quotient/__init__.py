@@ -3,8 +3,8 @@
     q = (f(θ + t v) − f(θ)) / t,   and its remainder   r = q − ∂_v f(θ).
 
 They are carried through the function, one primitive after the other (`differences`). What has a
-primitive that does not allow it is taken for an integral of derivatives (`quadrature`), by a rule of
-three nodes, which across a kink (`kinks`) is wrong: then there is a warning.
+primitive that does not allow it is taken for an integral of derivatives (`quadrature`), by a rule
+of three nodes, which across a kink (`kinks`) is wrong: then there is a warning.
 """
 
 import warnings
