@@ -79,9 +79,9 @@ def asymptotic_result(
         values = unbiased_mmd2(kernel, labels)
     else:
         values = mmd2(kernel, label_weights(labels, of_x, n - of_x))
-    statistic, largest = values[0], values.max()
+    statistic, least = values[0], tail(weights, values.max() + shift)
     law = (tail(weights, statistic + shift), quantile(weights, level) - shift)
-    return analytic_result(statistic, *law, level, largest=largest, **rest)
+    return analytic_result(statistic, *law, level, least=least, **rest)
 
 
 def theory_result(

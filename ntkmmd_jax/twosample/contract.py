@@ -65,9 +65,9 @@ def permutation_result(
     relabelling: Relabelling, null: NullStatistics, level: Any, **rest: Any
 ) -> TwoSampleResult:
     """The result of a permutation test, from its statistic under every labelling of the pool."""
-    statistic, largest = null.values[relabelling.observed], jnp.max(null.values)
-    sample = relabelling.null(null.values)
-    return null_result(statistic, sample, level, null.tolerance, largest=largest, **rest)
+    statistic, sample = null.values[relabelling.observed], relabelling.null(null.values)
+    least = calibration.least_pvalue(null.values, null.tolerance)
+    return null_result(statistic, sample, level, null.tolerance, least=least, **rest)
 
 
 def null_result(

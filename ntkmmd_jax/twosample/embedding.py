@@ -112,15 +112,14 @@ class EmbeddingWitness:
 class EmbeddingTest(TwoSampleTest):
     """What both tests share; they differ in the features and in where the places start.
 
-    Calibration "asymptotic" is the χ² law, for test halves of some hundred points and more.
-    "permutation" is exact at any size: for Σ it takes the covariance of all test points about one
-    mean, plus γI, which knows no labels, so that λ under every labelling is one matrix product.
+    Calibration "permutation" is exact at any size: for Σ it takes the covariance of all test points
+    about one mean, plus γI, which knows no labels, so that λ under every labelling is one matrix
+    product. "asymptotic" is the χ² law, for test halves of some hundred points and more.
 
-    Optimizer "normalized" is that of Jitkrittum et al.: a step of length rate/√k along the gradient
-    at step k, with rate 1 for ME and 0.1 for SCF. Adam goes further, and gives SCF several times
-    the power that is reported for it on mixture 1. The reported one is that of `steps=0`: as its
-    source reads, the reference implementation adds a J × J regulariser to SCF's 2J × 2J covariance,
-    catches the error, and tests at the random frequencies it started from.
+    Optimizer "normalized" is that of Jitkrittum et al.: a step of length rate/√k at step k, with
+    rate 1 for ME and 0.1 for SCF. Adam gives SCF several times the power that is reported for it on
+    mixture 1, which is that of `steps=0`: as its source reads, the reference implementation adds a
+    J × J regulariser to a 2J × 2J covariance, catches the error, and tests where it started.
     """
 
     uses_lapack = True
@@ -266,14 +265,10 @@ def embedding_statistic(f_x: jax.Array, f_y: jax.Array, gamma: Any) -> tuple[jax
 def embedding_null(
     relabelling: Relabelling, features: jax.Array, gamma: Any
 ) -> tuple[NullStatistics, jax.Array]:
-    """λ under every labelling, and Σ⁻¹ δ, with Σ the covariance about one mean, plus γI.
+    """λ under every labelling, and Σ⁻¹ δ, from the features (n, k) of the placed points.
 
-    With Σ = L Lᵀ, λ = |L⁻¹ δ|² / c: the squared mean gaps of k scores, the rows of L⁻¹ φᵀ.
-
-    Args:
-        relabelling: Of the test points.
-        features: φ of the placed points, shape (n, k).
-        gamma: γ.
+    Σ = L Lᵀ is the covariance about one mean, plus γI, and λ = |L⁻¹ δ|² / c: the squared mean gaps
+    of k scores, the rows of L⁻¹ φᵀ.
     """
     n_x = relabelling.n_x
     c = 1 / n_x + 1 / (len(features) - n_x)

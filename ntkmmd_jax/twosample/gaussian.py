@@ -19,6 +19,7 @@ from ntkmmd_jax.calibration import (
     check_level,
     check_reach,
     labellings,
+    least_pvalue,
     relabel,
 )
 from ntkmmd_jax.kernels import gaussian_kernel, gaussian_profile, median_bandwidth
@@ -256,8 +257,8 @@ class LinearTimeMMD(_GaussianTest):
             return analytic_result(h.mean(), *law, self.level, **about)
         values = jax.lax.map(lambda row: jnp.mean(signs(row, m) * h), words)
         tolerance = 4 * jnp.finfo(h.dtype).eps * jnp.mean(jnp.abs(h))
-        largest = {"largest": jnp.max(values)}
-        return null_result(values[0], values[1:], self.level, tolerance, **largest, **about)
+        about |= {"least": least_pvalue(values, tolerance)}
+        return null_result(values[0], values[1:], self.level, tolerance, **about)
 
     def check_sizes(self, n_x: int, n_y: int) -> None:
         """Refuse sizes at which the level cannot be reached; warn where the limit law fails."""
