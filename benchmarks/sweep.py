@@ -1,6 +1,6 @@
 """Power sweeps against the paper's recipe as a plain PyTorch loop: ratios from one run.
 
-    pip install torch --index-url https://download.pytorch.org/whl/cpu
+    pip install torch
     python benchmarks/sweep.py [ratio] [stages] [scaling]
 
 One cell of Figure 1: d = 100, n_X = n_Y = 200, m = 512, batch-1 SGD, 400 permutations; fresh data,

@@ -200,6 +200,12 @@ def pvalue(statistic: jax.Array, null: jax.Array, tolerance: Any = 0.0) -> jax.A
     return jnp.where(jnp.isnan(statistic), jnp.nan, _fractions(len(null))[exceeding])
 
 
+def least_pvalue(values: jax.Array, tolerance: Any = 0.0) -> jax.Array:
+    """The smallest p-value that any of B + 1 labellings would have, were it the observed one."""
+    tied = jnp.sum(~(values < jnp.max(values) - tolerance))
+    return _fractions(len(values) - 1)[tied - 1]
+
+
 def threshold(null: jax.Array, level: Any, tolerance: Any = 0.0) -> jax.Array:
     """The order statistic for which `statistic > threshold` says `pvalue <= level`."""
     allowed = jnp.sum(_fractions(len(null))[:-1] <= level)  # reject iff fewer than that exceed T

@@ -28,6 +28,24 @@ def activation_fn(activation: Activation) -> Callable[[jax.Array], jax.Array]:
     raise ValueError(f"unknown activation {activation!r}; use a name in jax.nn or a callable")
 
 
+@functools.cache
+def check_activation(activation: Activation) -> None:
+    """Refuse an activation that does not act on each unit alone, such as softmax."""
+    sigma = activation_fn(activation)
+    with jax.ensure_compile_time_eval():
+        u = jnp.asarray([[-1.3, 0.4, 2.1]])
+        try:
+            whole = sigma(u)
+            alone = jnp.concatenate([sigma(u[:, i : i + 1]) for i in range(3)], axis=1)
+            same = whole.shape == u.shape and bool(jnp.allclose(whole, alone, rtol=1e-3, atol=1e-6))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"activation {activation!r} fails on an array: {error}") from error
+    if not same:
+        raise ValueError(
+            f"activation {activation!r} mixes the units of a layer: use one that acts on each alone"
+        )
+
+
 @jax.custom_jvp
 def softplus(u: jax.Array) -> jax.Array:
     """log(1 + exp(u)), with the logistic function for its derivative; JAX's costs three times that.

@@ -16,7 +16,7 @@ from flax import linen, nnx
 
 from ntkmmd_jax._lib.files import FileError
 from ntkmmd_jax.networks.check import Explained, check_network
-from ntkmmd_jax.networks.layers import INITIALIZATIONS, MLP, Activation, ConvNet, activation_fn
+from ntkmmd_jax.networks.layers import INITIALIZATIONS, MLP, Activation, ConvNet, check_activation
 
 __all__ = [
     "Network",
@@ -190,7 +190,7 @@ def _sizes(name: str, sizes: Any, many: str) -> tuple[int, ...]:
 
 
 def _layers(activation: Activation, initialization: str) -> dict[str, Any]:
-    activation_fn(activation)
+    check_activation(activation)
     if initialization not in INITIALIZATIONS:
         raise ValueError(f"unknown initialization {initialization!r}; use one of {INITIALIZATIONS}")
     return {"activation": activation, "initialization": initialization}

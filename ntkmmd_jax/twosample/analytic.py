@@ -34,9 +34,9 @@ def weighted_chi2_law(
         values = unbiased_mmd2(kernel, labels)
     else:
         values = mmd2(kernel, label_weights(labels, of_x, n - of_x))
-    pvalue = tail(weights, values[0] + shift)
+    pvalue, least = (tail(weights, value + shift) for value in (values[0], values.max()))
     threshold = quantile(weights, level) - shift
-    return Law(values[0], pvalue, threshold, largest=values.max(), witness=witness)
+    return Law(values[0], pvalue, threshold, least=least, witness=witness)
 
 
 def theorem_law(

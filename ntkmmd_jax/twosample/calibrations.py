@@ -213,7 +213,7 @@ def permuted_result(found: Permuted, level: Any) -> TwoSampleResult:
     values, tolerance = found.null.values, found.null.tolerance
     sample = calibration.without(values, found.observed)
     result = null_result(values[found.observed], sample, level, tolerance, witness=found.witness)
-    return dataclasses.replace(result, largest=jnp.max(values))
+    return dataclasses.replace(result, least=calibration.least_pvalue(values, tolerance))
 
 
 def null_result(
@@ -239,7 +239,7 @@ def law_result(found: Law, level: Any) -> TwoSampleResult:
     below = jnp.minimum(found.threshold, lower)
     threshold = jnp.where(pvalue <= level, below, jnp.fmax(found.threshold, statistic))
     none = jnp.zeros(0, dtype)
-    rest = {"witness": found.witness, "largest": found.largest}
+    rest = {"witness": found.witness, "least": found.least}
     return TwoSampleResult(statistic, pvalue, threshold, none, level, **rest)
 
 

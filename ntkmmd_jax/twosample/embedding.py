@@ -101,15 +101,14 @@ class EmbeddingEvidence(Permutable, Limited, Comparable):
 class EmbeddingTest(TwoSampleTest):
     """What both tests share; they differ in the features and in where the places start.
 
-    Calibration "asymptotic" is the χ² law, for test halves of some hundred points and more.
-    "permutation" is exact at any size: for Σ it takes the covariance of all test points about one
-    mean, plus γI, which knows no labels, so that λ under every labelling is one matrix product.
+    Calibration "permutation" is exact at any size: for Σ it takes the covariance of all test points
+    about one mean, plus γI, which knows no labels, so that λ under every labelling is one matrix
+    product. "asymptotic" is the χ² law, for test halves of some hundred points and more.
 
-    Optimizer "normalized" is that of Jitkrittum et al.: a step of length rate/√k along the gradient
-    at step k, with rate 1 for ME and 0.1 for SCF. Adam goes further, and gives SCF several times
-    the power that is reported for it on mixture 1. The reported one is that of `steps=0`: as its
-    source reads, the reference implementation adds a J × J regulariser to SCF's 2J × 2J covariance,
-    catches the error, and tests at the random frequencies it started from.
+    Optimizer "normalized" is that of Jitkrittum et al.: a step of length rate/√k at step k, with
+    rate 1 for ME and 0.1 for SCF. Adam gives SCF several times the power that is reported for it on
+    mixture 1, which is that of `steps=0`: as its source reads, the reference implementation adds a
+    J × J regulariser to a 2J × 2J covariance, catches the error, and tests where it started.
     """
 
     null_order: ClassVar[float] = 0.0  # λ has its scale in itself

@@ -59,7 +59,7 @@ class Law:
     statistic: jax.Array  # ()
     pvalue: jax.Array  # ()
     threshold: jax.Array  # ()
-    largest: Any = None  # () the largest of some labellings that were tried
+    least: Any = None  # () the smallest p-value of some labellings that were tried
     witness: Any = None
 
 

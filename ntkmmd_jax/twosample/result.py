@@ -35,7 +35,7 @@ class TwoSampleResult:
     method: str = static(default="")
     n_x: int = static(default=0)
     n_y: int = static(default=0)
-    largest: Any = None  # () the largest of all labellings tried; None where none was
+    least: Any = None  # () the smallest p-value of all labellings tried; None where none was
 
     @property
     def reject(self) -> jax.Array | bool:
@@ -51,13 +51,13 @@ class TwoSampleResult:
 
     def warn_if_powerless(self) -> None:
         """Warn where these points would not be rejected whatever their labels; traced, do not."""
-        if self.largest is None or isinstance(self.threshold, Tracer):
+        if self.least is None or isinstance(self.threshold, Tracer):
             return
-        if self.largest <= self.threshold:
+        if self.least > self.level:
             warnings.warn(
-                f"{self.method} rejects no labelling of these points: of all that were tried, the "
-                f"largest statistic is {float(self.largest):.4g}, the threshold "
-                f"{float(self.threshold):.4g}. The witness is constant on them, they are tied, or "
+                f"{self.method} rejects no labelling of these points at level "
+                f"{float(self.level):g}: of all that were tried, the smallest p-value is "
+                f"{float(self.least):.3g}. The witness is constant on them, they are tied, or "
                 "they are too few for this calibration",
                 stacklevel=4,
             )
@@ -86,7 +86,7 @@ class TwoSampleResult:
             pvalue=round(p * (b + 1)) / (b + 1) if b and np.isfinite(p) else p,
             threshold=float(self.threshold),
             null=np.asarray(self.null),
-            largest=None if self.largest is None else float(self.largest),
+            least=None if self.least is None else float(self.least),
             level=float(str(np.float32(self.level))),
         )
 

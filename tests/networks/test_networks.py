@@ -342,3 +342,18 @@ def test_dtype_of_low_precision_networks():
 
     init = lambda key, x: {"w": jax.random.normal(key, (x.shape[1], 64))}  # noqa: E731
     check_network(as_network((init, low)), (50,))
+
+
+@pytest.mark.parametrize(
+    "activation", ["softmax", "log_softmax", "standardize", lambda u: u - u.mean()]
+)
+def test_activations_that_mix_units_are_refused(activation):
+    """The two-layer route takes units one by one: softmax would be trained wrongly, in silence."""
+    with pytest.raises(ValueError, match="mixes the units of a layer"):
+        mlp(8, activation=activation)
+
+
+def test_activations_that_fail_are_refused():
+    with pytest.raises(ValueError, match="fails on an array"):
+        mlp(8, activation="logsumexp")
+    jax.jit(lambda x: mlp(8, activation=jnp.cos).init(jax.random.key(0), x))(jnp.ones((2, 3)))
