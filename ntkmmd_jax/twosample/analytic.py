@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from ntkmmd_jax.calibration import centred, label_pool
 from ntkmmd_jax.measure import label_weights, mmd2, unbiased_mmd2
-from ntkmmd_jax.theory import Theorem, asymptotic_weights, kernel_moments, quantile, tail
+from ntkmmd_jax.theory import Theorem, kernel_moments, quantile, tail
+from ntkmmd_jax.theory.weighted_chi2 import centred_weights
 from ntkmmd_jax.twosample.evidence import Law, Sample
 
 _TRIED = 200  # labellings that tell whether the weighted χ² law can be exceeded at all
@@ -25,7 +26,7 @@ def weighted_chi2_law(
     labellings are tried as well, and if none of them reaches the threshold the result says so.
     """
     n, kernel = len(kernel), centred(kernel)
-    weights = asymptotic_weights(kernel, of_x, n - of_x)
+    weights = centred_weights(kernel, of_x, n - of_x)
     # The unbiased statistic leaves the diagonal out, whose mean is the mean of the law.
     shift = weights.sum() if unbiased else 0.0
     others = label_pool(jax.random.key(0), of_x, n, _TRIED)

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import ndtr, ndtri
 
 from ntkmmd_jax import calibration
+from ntkmmd_jax._lib.laws import normal_law
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.twosample.evidence import (
     Averaged,
@@ -241,14 +241,6 @@ def law_result(found: Law, level: Any) -> TwoSampleResult:
     none = jnp.zeros(0, dtype)
     rest = {"witness": found.witness, "least": found.least}
     return TwoSampleResult(statistic, pvalue, threshold, none, level, **rest)
-
-
-def normal_law(statistic: jax.Array, error: jax.Array, level: Any) -> tuple[jax.Array, jax.Array]:
-    """The one-sided p-value of a statistic with a standard error, never 0, and the threshold."""
-    # If all terms are 0, nothing speaks against H0.
-    pvalue = jnp.where((error == 0) & (statistic == 0), 1, ndtr(-statistic / error))
-    limits = jnp.finfo(statistic.dtype)
-    return jnp.maximum(pvalue, limits.tiny), -ndtri(jnp.asarray(level, statistic.dtype)) * error
 
 
 def _warn_if_too_few(method: str, law: str, sizes: tuple[int, int], least: int) -> None:
