@@ -24,7 +24,7 @@ def detect(
         list[int] | None, typer.Option(help="Frames in the window; may repeat")
     ] = None,
     stride: Annotated[int, typer.Option(help="Frames between two looks")] = 10,
-    test: Annotated[str, typer.Option(help="net, ntk, gmmd or hotelling")] = "net",
+    test: Annotated[str, typer.Option(help="A method; `ntkmmd info` lists them")] = "net",
     level: Annotated[float, typer.Option(help="Probability of a false alarm per look")] = 0.01,
     arl: Annotated[
         float | None, typer.Option(help="Instead: average run length to a false alarm, in frames")

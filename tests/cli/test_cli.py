@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ntkmmd_jax as ntk
-from ntkmmd_jax.cli.app import app as cli
+from ntkmmd_jax.cli.app import main
 from ntkmmd_jax.cli.files import read_sample, read_table
 
 
@@ -137,7 +137,7 @@ def ntkmmd_here(folder, monkeypatch, capsys):
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["ntkmmd", *map(str, arguments)])
         with pytest.raises(SystemExit) as stopped:
-            cli.main()
+            main()
         return stopped.value.code or 0, *capsys.readouterr()
 
     return run
