@@ -154,8 +154,8 @@ def _explain(state: State) -> Explanation:
     scores = witness(frames)
     gradient = jax.grad(lambda points: witness(points).mean())(frames).sum(0)
     n = len(scores)
-    old = jnp.arange(1, n)  # frames before the change
+    old = jnp.arange(1, n, dtype=scores.dtype)  # frames before the change
     total = jnp.cumsum(scores)
     gap = total[:-1] / old - (total[-1] - total[:-1]) / (n - old)
-    split = old[jnp.argmax(old * (n - old) * gap**2)]
+    split = 1 + jnp.argmax(old * (n - old) * gap**2)
     return Explanation(state.time - n + split, scores, gradient)

@@ -16,7 +16,7 @@ from ntkmmd_jax import changepoint
 from ntkmmd_jax.changepoint.chart import chart_test, make_chart
 from ntkmmd_jax.changepoint.live import Detector
 from ntkmmd_jax.changepoint.threshold import drawn_stream, look_counts, pair_null
-from ntkmmd_jax.cli.app import app as cli
+from ntkmmd_jax.cli.app import main
 
 NETWORK = ntk.mlp(16)
 EXACT = ntk.NTKMMD(network=NETWORK)
@@ -343,7 +343,7 @@ def test_several_windows_and_files(series, tmp_path):
         ({"after": "stop"}, "after must be one of"),
         ({"n_draws": 0, "threshold": None}, "n_draws, the pairs of blocks.*got 0"),
         ({"arl": 100.0}, "give arl or threshold, not both; got 100.0 and 1.0"),
-        ({"test": "hotelling", "window": 2}, "too few for the covariance"),
+        ({"test": "hotelling", "window": 2}, "too few samples for the covariance"),
     ],
 )
 def test_bad_options(series, options, message):
@@ -394,7 +394,7 @@ def ntkmmd(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["ntkmmd", "detect", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.StringIO(text))
         with pytest.raises(SystemExit) as stopped:
-            cli.main()
+            main()
         return stopped.value.code or 0, *capsys.readouterr()
 
     return run
