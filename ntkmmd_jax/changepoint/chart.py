@@ -65,7 +65,10 @@ def make_chart(
         window: Frames in a window.
         standardize: Whether to give every coordinate mean 0 and spread 1 over the pool.
     """
-    test.check_samples(window, window, pool.shape[1:])
+    try:
+        test.check_samples(window, window, pool.shape[1:])
+    except ValueError as error:
+        raise ValueError(f"two windows of {window} frames do not do: {error}") from error
     centre, scale = jnp.zeros(pool.shape[1:]), jnp.ones(pool.shape[1:])
     if standardize:
         centre, spread = pool.mean(0), pool.std(0)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ntkmmd_jax._lib.files import replace_file
 from ntkmmd_jax.experiments.experiment import Context, Experiment
+from ntkmmd_jax.experiments.registry import EXPERIMENTS
 
 
 def reproduce(
@@ -75,8 +76,6 @@ def _data(chosen: Sequence[Experiment], wanted: list[str]) -> dict[str, str]:
 
 def named(identifiers: Sequence[str]) -> list[Experiment]:
     """The experiments of these identifiers; "all" are all of them."""
-    from ntkmmd_jax.experiments import EXPERIMENTS
-
     known = f"{', '.join(EXPERIMENTS)}, or all"
     if not identifiers:
         raise ValueError(f"name what to reproduce: {known}")
@@ -88,8 +87,6 @@ def named(identifiers: Sequence[str]) -> list[Experiment]:
 
 def write_report(out: Path) -> None:
     """`report.md` and `report.html` of every experiment whose record is in a folder."""
-    from ntkmmd_jax.experiments import EXPERIMENTS
-
     found = [out / f"{name}.json" for name in EXPERIMENTS if (out / f"{name}.json").exists()]
     records = [json.loads(path.read_text()) for path in found]
     text = "\n".join(_markdown(record) for record in records)

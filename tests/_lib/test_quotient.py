@@ -40,7 +40,7 @@ FUNCTIONS = {
     "minimum and product": lambda u: jnp.minimum(u, 0.5 * u[:1]).prod(-1),
     "max over axes": lambda u: u.max(-1) - u.min((0, 1)),
     "argmax": lambda u: jnp.take_along_axis(u, jnp.argmax(u**2, -1, keepdims=True), -1),
-    "steps": lambda u: jnp.tanh(jnp.sign(u)) + jnp.floor(u) + (u > 0.1),
+    "steps": lambda u: jnp.tanh(jnp.sign(u)) + jnp.floor(u) + (u > 0.1).astype(u.dtype),
     "softplus after max": lambda u: softplus(jnp.maximum(u, u[::-1])),
     "softmax after relu": lambda u: jax.nn.softmax(jax.nn.relu(u)),
     "normalised relu": lambda u: (lambda h: h / jnp.sqrt(1 + (h**2).sum(-1)))(

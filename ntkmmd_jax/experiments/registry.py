@@ -1,0 +1,18 @@
+"""The experiments by identifier, in the order of the paper."""
+
+from ntkmmd_jax.experiments import architectures, fig1, fig2, fig3, fig4, figA1, mixtures, tabA3
+from ntkmmd_jax.experiments.experiment import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.identifier: experiment
+    for experiment in (
+        fig1.EXPERIMENT,
+        fig2.EXPERIMENT,
+        fig3.EXPERIMENT,
+        fig4.EXPERIMENT,
+        figA1.EXPERIMENT,
+        *mixtures.EXPERIMENTS,
+        *architectures.EXPERIMENTS,
+        tabA3.EXPERIMENT,
+    )
+}
