@@ -27,8 +27,6 @@ _IMPLEMENTATIONS = {
     "structured": STRUCTURED,
     "closed-form": CLOSED_FORM,
 }
-# Names in jax.nn that mix the units; the closed form takes for granted that σ acts on each alone.
-_MIXING = ("softmax", "log_softmax", "standardize", "glu", "logsumexp", "logmeanexp")
 _ANALYTIC = {"relu": "Relu", "erf": "Erf", "sin": "Sin"}  # their names in nt.stax
 
 
@@ -50,10 +48,9 @@ def empirical_ntk(
         x2: Points, shape (n2, ...); `x1` unless given.
         implementation: By neural-tangents, "jacobian" (1: contraction of Jacobians),
             "vector-products" (2) or "structured" (3: structured derivatives); or "closed-form" (4:
-            `two_layer_ntk`). By default 4 for an `mlp` with one hidden layer, unless its
-            activation is a callable, which may mix the units; elsewhere 3, the fastest of the
-            rest by far; where the network has an operation that 3 does not know, 1, with a
-            warning that says so.
+            `two_layer_ntk`). By default 4 for an `mlp` with one hidden layer; elsewhere 3, the
+            fastest of the rest by far; where the network has an operation that 3 does not know,
+            1, with a warning that says so.
         batch_size: Rows and columns to compute at once; memory beyond the result grows with its
             square and never with n. By default 128 for 1, which holds Jacobians, and else 1024.
     """
@@ -107,9 +104,7 @@ def _kernel_fn(network: Network, params: Params, implementation: int) -> tuple[C
 def _fastest(network: Network, params: Params, x: jax.Array) -> int:
     """The implementation to take; warn if it is the slow one."""
     if _is_two_layer(network):
-        sigma = network.module.activation
-        if isinstance(sigma, str) and sigma not in _MIXING:
-            return CLOSED_FORM
+        return CLOSED_FORM
     point = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
     leaves, tree = jax.tree.flatten((params, point))
     if unknown := _unstructured(network, tree, tuple(map(_abstract, leaves))):

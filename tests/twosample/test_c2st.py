@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 
 from ntkmmd_jax import datasets
+from ntkmmd_jax._lib.optimizer import updates
 from ntkmmd_jax.calibration import relabel
 from ntkmmd_jax.measure import signed_measure, split
 from ntkmmd_jax.networks import Network, mlp
@@ -155,7 +156,7 @@ def test_default_learning_rates_and_optax_optimizers(name, rate):
     own, gradient = getattr(optax, name)(rate), jnp.array([0.3, -2.0])
     tests = C2ST(optimizer=name), C2ST(optimizer=name, learning_rate=rate), C2ST(optimizer=own)
     optimizers = [test.transformation() for test in tests]
-    steps = [by.update(gradient, by.init(gradient))[0] for by in optimizers]
+    steps = [updates(by, gradient, by.init(gradient), gradient)[0] for by in optimizers]
     np.testing.assert_allclose(steps[:2], [steps[2]] * 2, rtol=1e-6)
 
 

@@ -187,7 +187,9 @@ def test_units_do_not_matter(name):
 def test_equal_points_are_no_evidence(name):
     result = EXACT[name](0, np.ones((40, 2)), np.ones((21, 2)))
     assert float(result.pvalue) == 1
-    x, y = (z * (np.arange(len(z)) < 5)[:, None] for z in shifted())  # a median distance of 0
+    x, y = (
+        z * np.float32(np.arange(len(z)) < 5)[:, None] for z in shifted()
+    )  # a median distance of 0
     assert np.isfinite(EXACT[name](0, x, y).statistic)
 
 
