@@ -7,7 +7,7 @@ from ntkmmd_jax._lib.tiles import even_size, tile_by_tile, tiled
 
 @pytest.mark.parametrize(("n", "size"), [(1, 1), (7, 3), (9, 3), (5, 8)])
 def test_tiles_hold_all_and_are_filled_up(n, size):
-    values = 1.0 + jnp.arange(2 * n).reshape(n, 2)
+    values = 1.0 + jnp.arange(2.0 * n).reshape(n, 2)
     tiles = np.asarray(tiled(values, size)).reshape(-1, 2)
     np.testing.assert_array_equal(tiles[:n], values)
     np.testing.assert_array_equal(tiles[n:], np.broadcast_to(values[0], tiles[n:].shape))
