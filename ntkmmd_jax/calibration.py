@@ -25,10 +25,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import asymmetric_mmd2, label_weights, mmd2, unbiased_mmd2
 
-_BLOCK = 4096  # points whose labels are held as floats at once
+_TILE = 4096  # points whose labels are held as floats at once
 
 
 @record
@@ -157,11 +158,11 @@ def _label_sums(labels: jax.Array, values: jax.Array) -> jax.Array:
         block = jax.lax.dynamic_slice_in_dim(labels, start, size, axis=1)
         return block.astype(values.dtype) @ jax.lax.dynamic_slice_in_dim(values, start, size)
 
-    whole, rest = divmod(len(values), _BLOCK)
-    total = sums(whole * _BLOCK, rest)
+    whole, rest = divmod(len(values), _TILE)
+    total = sums(whole * _TILE, rest)
     if whole == 0:
         return total
-    return jax.lax.fori_loop(0, whole, lambda i, total: total + sums(i * _BLOCK, _BLOCK), total)
+    return jax.lax.fori_loop(0, whole, lambda i, total: total + sums(i * _TILE, _TILE), total)
 
 
 def _rounding(terms: jax.Array, mass: float) -> jax.Array:
@@ -243,10 +244,8 @@ def check_reach(values: int, level: Any, where: str) -> None:
 
 def check_level(level: Any, n_permutations: int | None = None) -> None:
     """Raise if a level lies outside (0, 1), or if B permutations cannot reach it."""
-    if n_permutations is not None and not (isinstance(n_permutations, int) and n_permutations >= 1):
-        raise ValueError(
-            f"n_permutations must be a whole number of at least 1; got {n_permutations!r}"
-        )
+    if n_permutations is not None:
+        whole("n_permutations", n_permutations)
     if not isinstance(level, int | float | np.number):  # traced, or a batch: checked by its maker
         return
     if not 0 < level < 1:

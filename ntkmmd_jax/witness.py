@@ -20,7 +20,7 @@ from ntkmmd_jax._lib.tiles import tile_by_tile
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, NetworkLike, Params, merged, restored, two_layer
 
-BLOCK = 2048  # points that are differentiated at once: memory does not grow with n beyond it
+TILE = 2048  # points that are differentiated at once: memory does not grow with n beyond it
 
 
 KINDS: dict[str, type] = {}  # witnesses that can be saved and loaded, by name
@@ -79,14 +79,14 @@ def _scores(witness: Witness, points: jax.Array) -> jax.Array:
     network, params, v = witness.network, witness.params, witness.velocity
     along = (v, witness.time, witness.nodes)
     if two_layer.applies(network):
-        return in_blocks(lambda x: two_layer.scores(network, params, *along, x), points)
+        return in_tiles(lambda x: two_layer.scores(network, params, *along, x), points)
     f, theta = network.trainable(params)
-    return in_blocks(lambda x: quotient(lambda at: f(at, x), theta, *along), points)
+    return in_tiles(lambda x: quotient(lambda at: f(at, x), theta, *along), points)
 
 
-def in_blocks(function: Any, points: jax.Array) -> jax.Array:
-    """Apply a function of (n, ...) points that gives (n,), at most `BLOCK` points at a time."""
-    return tile_by_tile(function, points, BLOCK)
+def in_tiles(function: Any, points: jax.Array) -> jax.Array:
+    """Apply a function of (n, ...) points that gives (n,), at most `TILE` points at a time."""
+    return tile_by_tile(function, points, TILE)
 
 
 @jax.jit(static_argnames="network")
@@ -97,14 +97,14 @@ def velocity(network: Network, params: Params, measure: SignedMeasure) -> Params
     def pull_back(block: SignedMeasure) -> Params:
         return jax.grad(lambda theta: jnp.vdot(block.weights, f(theta, block.points)))(theta)
 
-    if len(measure.weights) <= BLOCK:
+    if len(measure.weights) <= TILE:
         return pull_back(measure)
 
     def add_block(total: Params, block: SignedMeasure) -> tuple[Params, None]:
         return jax.tree.map(jnp.add, total, pull_back(block)), None
 
     zero = jax.tree.map(jnp.zeros_like, theta)
-    return jax.lax.scan(add_block, zero, measure.batched(BLOCK))[0]
+    return jax.lax.scan(add_block, zero, measure.batched(TILE))[0]
 
 
 def exact_witness(network: Network, params: Params, measure: SignedMeasure) -> Witness:

@@ -183,7 +183,7 @@ def test_blocks_of_labels_change_nothing(monkeypatch):
     scores = jax.random.normal(KEY, (3000,))
     relabelling = relabel(KEY, 1000, 2000, 30)
     whole = score_null(relabelling, scores).values
-    monkeypatch.setattr(calibration, "_BLOCK", 257)
+    monkeypatch.setattr(calibration, "_TILE", 257)
     np.testing.assert_allclose(score_null(relabelling, scores).values, whole, atol=1e-6)
 
 

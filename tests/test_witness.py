@@ -36,7 +36,7 @@ def test_blocks_change_nothing(setting, monkeypatch):
     network, params, measure = setting
     whole = exact_witness(network, params, measure)
     scores = whole(measure.points)
-    monkeypatch.setattr(witness_module, "BLOCK", 33)
+    monkeypatch.setattr(witness_module, "TILE", 33)
     jax.clear_caches()
     blocked = exact_witness(network, params, measure)
     for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(blocked), strict=True):

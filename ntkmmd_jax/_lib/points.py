@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 
 REFUSED_LOSS = 0.1  # of a feature's standard deviation, by the cast to float32
 WARNED_LOSS = 0.001
-_BLOCK = 2**17  # numbers that are looked at at once
+_TILE = 2**17  # numbers that are looked at at once
 _NOISE = 1e-14  # a float feature that varies by less, relative to its size, is a constant
 
 
@@ -124,7 +124,7 @@ def _cast_loss(arrays: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
     """std(cast(v) − v) / std(v) of every feature, in one pass and in blocks."""
     whole = all(array.dtype.kind in "iu" for array in arrays)  # differences may need all 64 bits
     first = arrays[0][0].astype(np.int64 if whole else np.float64)
-    rows = max(1, _BLOCK // max(first.size, 1))
+    rows = max(1, _TILE // max(first.size, 1))
     sums, n = np.zeros((4, *first.shape)), 0
     for array in arrays:
         for start in range(0, len(array), rows):

@@ -54,23 +54,23 @@ def chart_test(test: Any, window: int) -> TwoSampleTest:
 
 
 def make_chart(
-    key: jax.Array, test: TwoSampleTest, pool: jax.Array, window: int, *, standardize: bool
+    key: jax.Array, test: TwoSampleTest, reference: jax.Array, window: int, *, standardize: bool
 ) -> Chart:
-    """Fix θ0 or the bandwidth, and the standardisation, from the reference pool.
+    """Fix θ0 or the bandwidth, and the standardisation, from the reference.
 
     Args:
         key: For θ0, or for the frames of the median.
         test: As `chart_test` gives it.
-        pool: Reference frames (N, ...).
+        reference: Reference frames (N, ...).
         window: Frames in a window.
-        standardize: Whether to give every coordinate mean 0 and spread 1 over the pool.
+        standardize: Whether to give every coordinate mean 0 and spread 1 over the reference.
     """
     try:
-        test.check_samples(window, window, pool.shape[1:])
+        test.check_samples(window, window, reference.shape[1:])
     except ValueError as error:
         raise ValueError(f"two windows of {window} frames do not do: {error}") from error
-    centre, scale = jnp.zeros(pool.shape[1:]), jnp.ones(pool.shape[1:])
+    centre, scale = jnp.zeros(reference.shape[1:]), jnp.ones(reference.shape[1:])
     if standardize:
-        centre, spread = pool.mean(0), pool.std(0)
+        centre, spread = reference.mean(0), reference.std(0)
         scale = jnp.where(spread > 1e-6 * jnp.abs(centre), spread, 1.0)  # constant: as it is
-    return Chart(test, centre, scale, test.prepare(key, (pool - centre) / scale))
+    return Chart(test, centre, scale, test.prepare(key, (reference - centre) / scale))

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, as_points, cast, check_finite
@@ -105,9 +106,9 @@ def load(path: str | os.PathLike, *, network: Any = None) -> State:
         check_after(after)
         test = from_recipe(header["test"], network)
 
-        def blank(key: jax.Array, pool: jax.Array) -> State:
-            chart = make_chart(key, test, pool, window, standardize=True)
-            return _start(chart, pool, jnp.zeros(()), key, 0, stride, after)
+        def blank(key: jax.Array, reference: jax.Array) -> State:
+            chart = make_chart(key, test, reference, window, standardize=True)
+            return _start(chart, reference, jnp.zeros(()), key, 0, stride, after)
 
         like = jax.ShapeDtypeStruct((window, *header["features"]), jnp.result_type(float))
         return refill(jax.eval_shape(blank, jax.random.key(0), like), leaves, source=str(path))
@@ -146,12 +147,12 @@ def init(
         window: Frames in the window, and in the reference block.
         stride: Frames between two looks.
         test: Any method by name, or a test object.
-        standardize: Whether to give every coordinate mean 0 and spread 1 over the pool.
+        standardize: Whether to give every coordinate mean 0 and spread 1 over the reference.
         level: Probability of a false alarm per look.
         arl: Instead: the average run length to a false alarm, in frames from the start.
         threshold: Instead: the threshold itself.
-        contiguous: Whether blocks of the pool are runs of neighbours, which keeps serial
-            dependence; else frames at random, which makes more of a pool of independent frames.
+        contiguous: Whether blocks of the reference are runs of neighbours, which keeps serial
+            dependence; else frames at random, which makes more of independent frames.
         n_draws: Pairs of blocks (400 by default), or streams for `arl` (1,000).
         after: What follows an alarm: "hold" keeps the reference, and alarms last as long as T is
             high; "rereference" takes the next `window` frames for the new reference, and keeps
@@ -159,9 +160,9 @@ def init(
         time: Index of the first frame to come.
     """
     key = as_key(key)
-    pool = as_points(reference, "the reference")
-    check_finite(pool, "the reference")
-    _check_options(pool, window, stride, arl, threshold, after)
+    reference = as_points(reference, "the reference")
+    check_finite(reference, "the reference")
+    _check_options(reference, window, stride, arl, threshold, after)
     if n_draws is None:
         n_draws = 400 if arl is None else 1000
     if not isinstance(n_draws, int | np.integer) or isinstance(n_draws, bool) or n_draws < 1:
@@ -171,10 +172,12 @@ def init(
         )
     check_level(level, None if (threshold, arl) != (None, None) else n_draws)
     k_chart, k_block, k_threshold, k_looks = jax.random.split(key, 4)
-    chart = make_chart(k_chart, chart_test(test, window), pool, window, standardize=standardize)
+    chart = make_chart(
+        k_chart, chart_test(test, window), reference, window, standardize=standardize
+    )
     options = {"window": window, "stride": stride, "arl": arl, "n_draws": n_draws}
     block, found = calibrated(
-        k_block, k_threshold, chart, pool, level, threshold, contiguous=contiguous, **options
+        k_block, k_threshold, chart, reference, level, threshold, contiguous=contiguous, **options
     )
     if not np.isfinite(found):
         raise ValueError(
@@ -187,8 +190,7 @@ def init(
 def check_sizes(window: Any, stride: Any) -> None:
     """Refuse sizes that are no whole numbers, or too small."""
     for name, value, least in (("window", window, 2), ("stride", stride, 1)):
-        if not (isinstance(value, int | np.integer) and value >= least):
-            raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+        whole(name, value, least)
 
 
 def check_after(after: Any) -> None:
@@ -198,7 +200,7 @@ def check_after(after: Any) -> None:
 
 
 def _check_options(
-    pool: jax.Array,
+    reference: jax.Array,
     window: int,
     stride: int,
     arl: float | None,
@@ -206,9 +208,9 @@ def _check_options(
     after: str,
 ) -> None:
     check_sizes(window, stride)
-    if len(pool) < window + 2:
+    if len(reference) < window + 2:
         raise ValueError(
-            f"a window of {window} frames needs a longer reference: it has {len(pool)}; "
+            f"a window of {window} frames needs a longer reference: it has {len(reference)}; "
             f"two windows ({2 * window} frames) or more are best"
         )
     if arl is not None and threshold is not None:

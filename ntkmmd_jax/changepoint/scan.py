@@ -29,7 +29,7 @@ class Scan:
     threshold: jax.Array  # (...)
     window: int | tuple[int, ...] = static()
     stride: int = static()
-    reference: tuple[int, int] = static()  # frames of the pool: from, and before
+    reference: tuple[int, int] = static()  # its frames: from, and before
     method: str = static()
 
     @property
@@ -159,7 +159,7 @@ def scan(
     Args:
         key: A JAX key or an int seed.
         series: Array-like (N, ...), one row per frame.
-        reference: The pool of frames without change: those before an index, or from one to
+        reference: The frames without change: those before an index, or from one to
             another. The reference block and the pilot blocks of the threshold come from it.
         window: Frames in the window and in the reference block, or several such sizes.
         stride: Frames between two looks.

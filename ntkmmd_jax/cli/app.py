@@ -183,8 +183,8 @@ def reproduce(
     chosen = experiments.named(ids or [])
     ntk.use_cores(devices, lapack=any(found.uses_lapack for found in chosen))
     options = {"runs": runs, "out": out, "devices": devices, "resume": resume, "seed": seed}
-    for record in experiments.reproduce(ids or [], **options, data=data or (), progress=progress):
-        print(f"{record['id']}: {record['title']}, {record['seconds']:.0f} s")
+    for entry in experiments.reproduce(ids or [], **options, data=data or (), progress=progress):
+        print(f"{entry['id']}: {entry['title']}, {entry['seconds']:.0f} s")
     print(f"written: {out}/report.md, report.html")
 
 

@@ -114,7 +114,7 @@ class Experiment:
         return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
     def __call__(self, context: Context) -> dict[str, Any]:
-        """Run it; write ID.json and ID.png into the context's folder; return the record."""
+        """Run it; write ID.json and ID.png into the context's folder; return the entry."""
         import importlib.metadata
 
         from ntkmmd_jax import plotting
@@ -123,7 +123,7 @@ class Experiment:
         outcome = self.run(context)
         seconds = time.perf_counter() - start
         names = ("ntkmmd-jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy")
-        record = {
+        entry = {
             "id": self.identifier,
             "title": self.title,
             "settings": outcome.settings,
@@ -141,8 +141,8 @@ class Experiment:
         }
         context.out.mkdir(parents=True, exist_ok=True)
         plotting.save(outcome.figure, context.out / f"{self.identifier}.png")
-        text = json.dumps(record, indent=1, ensure_ascii=False)
+        text = json.dumps(entry, indent=1, ensure_ascii=False)
         replace_file(
             context.out / f"{self.identifier}.json", lambda file: file.write(text.encode())
         )
-        return record
+        return entry

@@ -42,16 +42,16 @@ def reproduce(
     read = _data(chosen, [data] if isinstance(data, str) else list(data))
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    records = []
+    entries = []
     for experiment in chosen:
         name = experiment.identifier
         if not resume:
             for stale in (out / "checkpoints").glob(f"{name}-*.jsonl"):
                 stale.unlink()
         context = Context(name, runs or experiment.runs, out, seed, devices, progress, read[name])
-        records.append(experiment(context))
+        entries.append(experiment(context))
         write_report(out)
-    return records
+    return entries
 
 
 def _data(chosen: Sequence[Experiment], wanted: list[str]) -> dict[str, str]:
@@ -86,21 +86,21 @@ def named(identifiers: Sequence[str]) -> list[Experiment]:
 
 
 def write_report(out: Path) -> None:
-    """`report.md` and `report.html` of every experiment whose record is in a folder."""
+    """`report.md` and `report.html` of every experiment whose entry is in a folder."""
     found = [out / f"{name}.json" for name in EXPERIMENTS if (out / f"{name}.json").exists()]
-    records = [json.loads(path.read_text()) for path in found]
-    text = "\n".join(_markdown(record) for record in records)
+    entries = [json.loads(path.read_text()) for path in found]
+    text = "\n".join(_markdown(entry) for entry in entries)
     replace_file(out / "report.md", lambda file: file.write(f"# Reproduction\n\n{text}".encode()))
-    page = "\n".join(_html(record, out) for record in records)
+    page = "\n".join(_html(entry, out) for entry in entries)
     style = "body{font:15px sans-serif;max-width:70em;margin:2em auto}img{max-width:100%}"
     style += "td,th{padding:.1em .8em;text-align:left}"
     head = f"<!doctype html><meta charset=utf-8><title>Reproduction</title><style>{style}</style>"
     replace_file(out / "report.html", lambda file: file.write((head + page).encode()))
 
 
-def _rows(record: dict[str, Any]) -> list[list[str]]:
+def _rows(entry: dict[str, Any]) -> list[list[str]]:
     rows = []
-    for number in record["numbers"]:
+    for number in entry["numbers"]:
         low, high, published = number["low"], number["high"], number["published"]
         interval = "" if low is None else f"[{low:.3f}, {high:.3f}]"
         shown = "" if published is None else f"{published:.3f}"
@@ -109,35 +109,35 @@ def _rows(record: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
-def _summary(record: dict[str, Any]) -> str:
-    compared = [n["agreement"] for n in record["numbers"] if n["agreement"]]
+def _summary(entry: dict[str, Any]) -> str:
+    compared = [n["agreement"] for n in entry["numbers"] if n["agreement"]]
     verdict = f"{compared.count('agrees')} of {len(compared)} published numbers lie in the joint "
     start = f"{verdict}95 % Monte Carlo interval; " if compared else ""
-    paper = f" (paper: {record['paper_runs']})" if record["paper_runs"] else ""
-    return f"{start}{record['runs']} runs{paper}, {record['seconds']:.0f} s, seed {record['seed']}."
+    paper = f" (paper: {entry['paper_runs']})" if entry["paper_runs"] else ""
+    return f"{start}{entry['runs']} runs{paper}, {entry['seconds']:.0f} s, seed {entry['seed']}."
 
 
 _HEAD = ["", "ours", "95 % interval", "published", "agreement"]
 
 
-def _markdown(record: dict[str, Any]) -> str:
-    lines = [f"## {record['id']}: {record['title']}", "", _summary(record), ""]
-    lines += [text + "\n" for text in (record["remarks"], record["about"]) if text]
-    lines += [f"![{record['id']}]({record['id']}.png)", "", f"| {' | '.join(_HEAD)} |"]
+def _markdown(entry: dict[str, Any]) -> str:
+    lines = [f"## {entry['id']}: {entry['title']}", "", _summary(entry), ""]
+    lines += [text + "\n" for text in (entry["remarks"], entry["about"]) if text]
+    lines += [f"![{entry['id']}]({entry['id']}.png)", "", f"| {' | '.join(_HEAD)} |"]
     lines += ["|" + "---|" * len(_HEAD)]
-    lines += [f"| {' | '.join(row)} |" for row in _rows(record)]
+    lines += [f"| {' | '.join(row)} |" for row in _rows(entry)]
     return "\n".join([*lines, ""])
 
 
-def _html(record: dict[str, Any], out: Path) -> str:
-    picture = base64.b64encode((out / f"{record['id']}.png").read_bytes()).decode()
+def _html(entry: dict[str, Any], out: Path) -> str:
+    picture = base64.b64encode((out / f"{entry['id']}.png").read_bytes()).decode()
     cells = [
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in [_HEAD, *_rows(record)]
+        for row in [_HEAD, *_rows(entry)]
     ]
     return (
-        f"<h2>{record['id']}: {html.escape(record['title'])}</h2><p>{_summary(record)}</p>"
-        f"<p>{html.escape(record['remarks'])}</p><p>{html.escape(record['about'])}</p>"
-        f'<img src="data:image/png;base64,{picture}" alt="{record["id"]}">'
+        f"<h2>{entry['id']}: {html.escape(entry['title'])}</h2><p>{_summary(entry)}</p>"
+        f"<p>{html.escape(entry['remarks'])}</p><p>{html.escape(entry['about'])}</p>"
+        f'<img src="data:image/png;base64,{picture}" alt="{entry["id"]}">'
         f"<table>{''.join(cells)}</table>"
     )

@@ -15,23 +15,8 @@ import numpy as np
 from flax import linen, nnx
 
 from ntkmmd_jax._lib.files import FileError
-from ntkmmd_jax.networks.check import Explained, check_network
+from ntkmmd_jax.networks.check import Explained
 from ntkmmd_jax.networks.layers import INITIALIZATIONS, MLP, Activation, ConvNet, check_activation
-
-__all__ = [
-    "Network",
-    "NetworkLike",
-    "Params",
-    "as_network",
-    "check_network",
-    "convnet",
-    "freeze",
-    "from_flax",
-    "merged",
-    "mlp",
-    "rebuild",
-    "restored",
-]
 
 Params = Any  # a pytree of arrays; θ, or the part of it that is trained
 

@@ -8,7 +8,7 @@ block of steps, from the W and b at its start,
     u(z_i) = z_i W + b + Σ_{earlier j} (z_i·z_j + 1) c_j:
 
 solved row by row, like a triangular system. `training.trajectory`, which takes any network, passes
-over W at every step, and so moves `_BLOCK` times as much memory.
+over W at every step, and so moves `_GROUP` times as much memory.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from ntkmmd_jax.measure import SignedMeasure, Visits
 from ntkmmd_jax.networks.layers import MLP, activation_fn
 from ntkmmd_jax.networks.network import Network, Params
 
-_BLOCK = 16  # steps between two updates of W
+_GROUP = 16  # steps between two updates of W
 
 
 def applies(network: Network) -> bool:
@@ -72,7 +72,7 @@ def displacement(
     units = _Units(network, params)
     z, layer = units.points(measure.points), units.layer
     steps, size = batches.weights.shape
-    blocks = batches.grouped(min(steps, max(1, _BLOCK // size)))
+    blocks = batches.grouped(min(steps, max(1, _GROUP // size)))
 
     def block_step(moved: tuple, visits: Visits) -> tuple[tuple, None]:
         dw, db = moved

@@ -1,6 +1,6 @@
-"""The record of a sweep on disk: a line of JSON per finished batch, appended whole or not at all.
+"""The log of a sweep on disk: a line of JSON per finished batch, appended whole or not at all.
 
-The first line says what the sweep is; a record of another one is refused. A last line without its
+The first line says what the sweep is; that of another one is refused. A last line without its
 end (the process was killed while writing) is dropped. An append that fails, as on a full disk, is
 taken back, and everything before it stays. Every line is checked when it is read: a batch whose
 counts cannot be, or that does not follow the one before it, is an error that names the line.
@@ -19,23 +19,23 @@ _SHOWN = 200  # characters of a value in a message
 
 
 class Checkpoint:
-    """An append-only record of finished batches."""
+    """An append-only log of finished batches."""
 
     def __init__(self, path: str | os.PathLike, configuration: dict[str, Any]) -> None:
-        """Open the record at `path`, or begin one; refuse that of another configuration."""
+        """Open the log at `path`, or begin one; refuse that of another configuration."""
         self.path = Path(path)
         self.configuration = json.loads(json.dumps(configuration))
-        self.records: list[dict[str, Any]] = []
+        self.entries: list[dict[str, Any]] = []
         if self.path.exists() and self.path.stat().st_size:
             self._read()
         if not self.path.exists() or not self.path.stat().st_size:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._append({"configuration": self.configuration})
 
-    def add(self, record: dict[str, Any]) -> None:
-        """Append a record and wait until it is on disk."""
-        self._append(record)
-        self.records.append(record)
+    def add(self, entry: dict[str, Any]) -> None:
+        """Append an entry and wait until it is on disk."""
+        self._append(entry)
+        self.entries.append(entry)
 
     def totals(
         self, n_cells: int, n_tests: int, n_runs: int
@@ -49,13 +49,13 @@ class Checkpoint:
         finished = np.zeros(n_cells, np.int32)
         counts = np.zeros((n_cells, 2, n_tests), np.int32)
         seconds = np.zeros(n_cells)
-        for number, record in enumerate(self.records, 2):  # line 1 is the configuration
-            if wrong := _wrong(record, finished, n_tests, n_runs):
+        for number, entry in enumerate(self.entries, 2):  # line 1 is the configuration
+            if wrong := _wrong(entry, finished, n_tests, n_runs):
                 raise self._damaged(number, wrong)
-            cell = record["cell"]
-            finished[cell] = record["to"]
-            counts[cell] += np.asarray([record["rejections"], record["failures"]], np.int32)
-            seconds[cell] += record["seconds"]
+            cell = entry["cell"]
+            finished[cell] = entry["to"]
+            counts[cell] += np.asarray([entry["rejections"], entry["failures"]], np.int32)
+            seconds[cell] += entry["seconds"]
         return finished, counts, seconds
 
     def _read(self) -> None:
@@ -65,7 +65,7 @@ class Checkpoint:
             raise ValueError(
                 f"{self.path} is not the checkpoint of a sweep: it begins with {text[:20]!r}"
             )
-        first, *self.records = self._parsed(whole) or [{"configuration": self.configuration}]
+        first, *self.entries = self._parsed(whole) or [{"configuration": self.configuration}]
         if (found := first["configuration"]) != self.configuration:
             raise ValueError(
                 f"{self.path} is the checkpoint of another sweep: "
@@ -81,7 +81,7 @@ class Checkpoint:
             try:
                 lines.append(json.loads(line))
             except (ValueError, RecursionError) as error:  # no JSON, or no text at all
-                raise self._damaged(number, f"no record, but {error}") from error
+                raise self._damaged(number, f"no entry, but {error}") from error
         return lines
 
     def _damaged(self, number: int, reason: str) -> ValueError:
@@ -90,8 +90,8 @@ class Checkpoint:
             "those after it, or start anew"
         )
 
-    def _append(self, record: dict[str, Any]) -> None:
-        line = json.dumps(record).encode() + b"\n"
+    def _append(self, entry: dict[str, Any]) -> None:
+        line = json.dumps(entry).encode() + b"\n"
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             before = os.fstat(descriptor).st_size
@@ -103,21 +103,21 @@ class Checkpoint:
             except OSError as error:
                 os.ftruncate(descriptor, before)
                 raise OSError(
-                    f"{self.path}: cannot record a finished batch ({error}); what was recorded "
+                    f"{self.path}: cannot enter a finished batch ({error}); what was entered "
                     "before is kept, and the sweep can be resumed"
                 ) from error
         finally:
             os.close(descriptor)
 
 
-def _wrong(record: Any, finished: np.ndarray, n_tests: int, n_runs: int) -> str:
-    """What cannot be in the record of a batch, given the replicas finished before; else ""."""
+def _wrong(entry: Any, finished: np.ndarray, n_tests: int, n_runs: int) -> str:
+    """What cannot be in the entry of a batch, given the replicas finished before; else ""."""
     names = ("cell", "from", "to", "rejections", "failures", "seconds")
-    if not isinstance(record, dict):
-        return "it is no record of a batch"
-    if missing := [name for name in names if name not in record]:
+    if not isinstance(entry, dict):
+        return "it is no entry of a batch"
+    if missing := [name for name in names if name not in entry]:
         return f"it lacks {missing}"
-    cell, first, last, rejections, failures, seconds = (record[name] for name in names)
+    cell, first, last, rejections, failures, seconds = (entry[name] for name in names)
     if not is_count(cell) or cell >= len(finished):
         return f"there is no cell {cell!r} among {len(finished)}"
     if not is_count(first) or not is_count(last) or not finished[cell] == first < last <= n_runs:

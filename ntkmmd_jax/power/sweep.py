@@ -29,7 +29,7 @@ from ntkmmd_jax.power.table import PowerRow, PowerTable
 from ntkmmd_jax.twosample import TwoSampleTest, make_test
 
 _CACHE = 6e6  # bytes of replicas that a CPU core works on at once
-_ROUND = 64  # batches per dispatch: the host hears back, and records, this often
+_ROUND = 64  # batches per dispatch: the host hears back, and writes it down, this often
 
 
 def power_sweep(
@@ -60,7 +60,7 @@ def power_sweep(
         batch_size: Replicas that a device runs at once; by default what fits its cache or memory.
         devices: How many local devices, or which; all by default.
         checkpoint: A path. Finished batches are recorded there, and an interrupted sweep resumes.
-            What sampler and tests compute is part of the record: that of another sweep is refused.
+            What sampler and tests compute is part of it: that of another sweep is refused.
         progress: Whether to show a progress bar on a terminal.
 
     Returns:
@@ -79,11 +79,11 @@ def power_sweep(
     mesh = Mesh(np.asarray(_devices(devices)), ("replicas",))
     _check_threads(mesh, tests)
     samples = [check_draws(key, sampler, c.sizes, c.fixed, c.traced) for c in cells]
-    record = None
+    log = None
     if checkpoint is not None and jax.process_index() == 0:
         described = configuration(key, tests, sampler, cells, samples, n_runs)
-        record = Checkpoint(checkpoint, described)
-    all_finished, all_counts, all_seconds = _recorded(record, len(cells), len(tests), n_runs)
+        log = Checkpoint(checkpoint, described)
+    all_finished, all_counts, all_seconds = _recorded(log, len(cells), len(tests), n_runs)
     rows = []
     with replica_bar(len(cells), n_runs, show=progress and jax.process_index() == 0) as bar:
         for c, cell in enumerate(cells):
@@ -97,10 +97,10 @@ def power_sweep(
                 last = min(finished + rounds * size * mesh.size, n_runs)
                 new = _count(cell, sampler, mesh, key, c, finished, last, rounds, size)
                 spent = time.perf_counter() - start
-                if record is not None:
+                if log is not None:
                     entry = {"cell": c, "from": finished, "to": last, "seconds": spent}
                     entry |= dict(zip(("rejections", "failures"), new.tolist(), strict=True))
-                    record.add(entry)
+                    log.add(entry)
                 counts = counts + new
                 seconds += spent
                 bar.advance(last - finished)
@@ -264,7 +264,7 @@ def _batch_size(cell: Cell, samples: tuple, mesh: Mesh) -> int:
 
 
 def _recorded(
-    record: Checkpoint | None, n_cells: int, n_tests: int, n_runs: int
+    log: Checkpoint | None, n_cells: int, n_tests: int, n_runs: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Finished replicas, counts and seconds of every cell; known to every process."""
     totals = (
@@ -272,8 +272,8 @@ def _recorded(
         np.zeros((n_cells, 2, n_tests), np.int32),
         np.zeros(n_cells),
     )
-    if record is not None:
-        totals = record.totals(n_cells, n_tests, n_runs)
+    if log is not None:
+        totals = log.totals(n_cells, n_tests, n_runs)
     if jax.process_count() > 1:
         totals = jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(totals))
     return totals

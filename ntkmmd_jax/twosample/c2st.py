@@ -37,7 +37,7 @@ from ntkmmd_jax.twosample.evidence import (
     permuted_scores,
     score_gap,
 )
-from ntkmmd_jax.witness import in_blocks, savable
+from ntkmmd_jax.witness import in_tiles, savable
 
 _NAMES = {"accuracy": "c2st-s", "logit": "c2st-l"}
 _OPTIMIZERS = {"adam": (optax.adam, 1e-3), "sgd": (optax.sgd, 3e-2)}  # with default rates
@@ -84,7 +84,7 @@ def _positive(logits: jax.Array) -> jax.Array:
 
 @jax.jit
 def _logits(witness: LogitWitness, points: jax.Array) -> jax.Array:
-    return in_blocks(lambda x: witness.network(witness.params, x) + witness.bias, points)
+    return in_tiles(lambda x: witness.network(witness.params, x) + witness.bias, points)
 
 
 @record

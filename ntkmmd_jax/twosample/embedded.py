@@ -10,7 +10,7 @@ from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, score_null
 from ntkmmd_jax.kernels import gaussian_kernel
-from ntkmmd_jax.witness import in_blocks, savable
+from ntkmmd_jax.witness import in_tiles, savable
 
 
 @record
@@ -45,7 +45,7 @@ class EmbeddingWitness:
         """The differences at points of shape (n, ...): large where p exceeds q. Shape (n,)."""
         points = points_like(points, self.features)
         flat = points.reshape(len(points), -1)
-        return in_blocks(lambda x: self.embedding(x) @ self.coefficients, flat)
+        return in_tiles(lambda x: self.embedding(x) @ self.coefficients, flat)
 
     def describe(self) -> dict[str, Any]:
         """What a file says of the witness beside its leaves; `blank` is the way back."""

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from ntkmmd_jax._lib.checks import positive, whole
 from ntkmmd_jax._lib.laws import chi2_law
 from ntkmmd_jax._lib.normals import normal
 from ntkmmd_jax._lib.optimizer import updates
@@ -127,12 +128,9 @@ class EmbeddingTest(TwoSampleTest):
                 f"unknown optimizer {self.optimizer!r}; use one of {tuple(_OPTIMIZERS)}"
             )
         for name, least in (("n_locations", 1), ("steps", 0)):
-            if not (isinstance(value := getattr(self, name), int) and value >= least):
-                raise ValueError(f"{name} must be a whole number of at least {least}; got {value}")
+            whole(name, getattr(self, name), least)
         for name in ("learning_rate", "regularization"):
-            value = getattr(self, name)
-            if isinstance(value, int | float) and not 0 < value < float("inf"):
-                raise ValueError(f"{name} must be positive and finite; got {value!r}")
+            positive(name, getattr(self, name))
         if self.train_fraction is None:
             raise ValueError("the test half must be apart from the training half: got no fraction")
         split_sizes(2, 2, self.train_fraction)

@@ -30,7 +30,7 @@ from ntkmmd_jax.twosample.evidence import (
     Refittable,
     Sample,
 )
-from ntkmmd_jax.witness import in_blocks, savable
+from ntkmmd_jax.witness import in_tiles, savable
 
 MEDIAN_POINTS = 2000  # pooled points beyond which the median is that of a random subsample
 MEDIAN_PAIRS = 500  # the same for the linear-time test, which takes the points by pairs (x, y)
@@ -67,7 +67,7 @@ def _witness_values(witness: KernelWitness, points: jax.Array) -> jax.Array:
     def values(block: jax.Array) -> jax.Array:
         return gaussian_kernel(block, witness.points, witness.bandwidths) @ witness.weights
 
-    return in_blocks(values, points)
+    return in_tiles(values, points)
 
 
 @record

@@ -1,10 +1,10 @@
-"""Calibration by pilot data: a pool of reference samples from p gives the null law beforehand.
+"""Calibration by pilot data: reference samples from p give the null law beforehand.
 
 The test is prepared once (θ0, the bandwidth). Its statistic between two disjoint blocks of the
-pool, trained anew each time and vmapped, many times over, is its law under H0; of `NetMMD` and
+reference, trained anew each time and vmapped, many times over, is its law under H0; of `NetMMD` and
 `NTKMMD` it is the symmetric one, while tests that need a split make it inside. What comes in later
-is compared with a block of the pool and never retrains the null. The level is exact up to the
-pool's size: all blocks come from one pool, so its own sampling error is shared by them.
+is compared with a block of the reference and never retrains the null. The level is exact up to the
+reference's size: all blocks come from one reference, so its own sampling error is shared by them.
 """
 
 import dataclasses
@@ -21,6 +21,7 @@ import numpy as np
 from jax.core import Tracer
 
 from ntkmmd_jax import calibration
+from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points, check_finite, points_like
@@ -47,13 +48,13 @@ class PilotReport:
 
     @property
     def reject(self) -> jax.Array:
-        """Which samples differ from the pool."""
+        """Which samples differ from the reference."""
         return self.pvalues <= self.level
 
 
 @record
 class PilotNull(Calibration):
-    """The null law of a statistic, precomputed from a pool; `pilot_null` makes it.
+    """The null law of a statistic, precomputed from reference samples; `pilot_null` makes it.
 
     Use it as `pilot(key, samples)`, or as `NTKMMD(train_fraction=None, calibration=pilot)`.
     """
@@ -63,7 +64,7 @@ class PilotNull(Calibration):
 
     test: TwoSampleTest  # whose statistic it is
     prepared: Prepared  # θ0, or what else the test fixes beforehand
-    pool: jax.Array  # (N, ...)
+    reference: jax.Array  # (N, ...)
     null: jax.Array  # (B,)
     sizes: tuple[int, int] = static()  # of a block of reference, and of an incoming sample
     contiguous: bool = static(default=False)
@@ -74,17 +75,23 @@ class PilotNull(Calibration):
         warnings.warn("PilotNull.params is now `prepared`", DeprecationWarning, stacklevel=2)
         return self.prepared
 
+    @property
+    def pool(self) -> jax.Array:
+        """The earlier name of `reference`, for one version more."""
+        warnings.warn("PilotNull.pool is now `reference`", DeprecationWarning, stacklevel=2)
+        return self.reference
+
     def statistic(self, key: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
         """T of two samples, prepared as the pilot is; the key is for the order of training."""
         return self.test.compared(key, self.prepared, x, y).statistic()
 
     def prepare(self, test: TwoSampleTest, key: jax.Array, x: jax.Array, y: jax.Array) -> Prepared:
-        """As the pilot is, for samples with the features of its pool."""
-        points_like(x, self.pool.shape[1:])
+        """As the pilot is, for samples with the features of its reference."""
+        points_like(x, self.reference.shape[1:])
         return self.prepared
 
     def result(self, key: jax.Array, evidence: Comparable, level: Any) -> TwoSampleResult:
-        """The statistic among those of the pool."""
+        """The statistic among those of the reference."""
         return null_result(evidence.statistic(), self.null, level, witness=evidence.witness)
 
     def check(self, test: TwoSampleTest) -> None:
@@ -99,15 +106,15 @@ class PilotNull(Calibration):
             raise ValueError(f"the pilot is for samples of sizes {self.sizes}; got {(n_x, n_y)}")
 
     def __call__(self, key: Any, samples: Any, *, level: float = 0.05) -> PilotReport:
-        """Compare samples (n, ...), or many (k, n, ...) at once, with blocks of the pool.
+        """Compare samples (n, ...), or many (k, n, ...) at once, with blocks of the reference.
 
         Args:
             key: A JAX key or an int seed, for the blocks and the order of training.
             samples: Incoming samples of the pilot's size.
             level: Probability of a false rejection.
         """
-        samples = jnp.asarray(samples, self.pool.dtype)
-        shape = (self.sizes[1], *self.pool.shape[1:])
+        samples = jnp.asarray(samples, self.reference.dtype)
+        shape = (self.sizes[1], *self.reference.shape[1:])
         if samples.shape[-len(shape) :] != shape or samples.ndim not in (
             len(shape),
             len(shape) + 1,
@@ -124,7 +131,7 @@ class PilotNull(Calibration):
         """Save to one `.npz` file; `load` reads it back."""
         header = {"kind": "PilotNull", "test": recipe(self.test)}
         header |= {"sizes": self.sizes, "contiguous": self.contiguous}
-        return save_leaves(path, (self.prepared, self.pool, self.null), **header)
+        return save_leaves(path, (self.prepared, self.reference, self.null), **header)
 
     @classmethod
     def load(cls, path: str | os.PathLike, *, network: Any = None) -> "PilotNull":
@@ -133,15 +140,15 @@ class PilotNull(Calibration):
         leaves, header = load_leaves(path, "PilotNull")
         with whole_file(path):
             test = from_recipe(header["test"], network)
-            pool, null = leaves[-2:]
+            reference, null = leaves[-2:]
             n, m = header["sizes"]
-            if pool.ndim < 2 or null.ndim != 1 or not 0 < int(n) + int(m) <= len(pool):
-                raise ValueError(f"blocks of {n} and {m} of a pool of shape {pool.shape}")
-            points = jax.ShapeDtypeStruct(pool.shape, jnp.result_type(float))
+            if reference.ndim < 2 or null.ndim != 1 or not 0 < int(n) + int(m) <= len(reference):
+                raise ValueError(f"blocks of {n} and {m} of a reference of shape {reference.shape}")
+            points = jax.ShapeDtypeStruct(reference.shape, jnp.result_type(float))
             like = jax.eval_shape(test.prepare, jax.random.key(0), points)
             prepared = refill(like, leaves[:-2], source=str(path))
             about = {"sizes": (int(n), int(m)), "contiguous": bool(header["contiguous"])}
-            return cls(test, prepared, jnp.asarray(pool), jnp.asarray(null), **about)
+            return cls(test, prepared, jnp.asarray(reference), jnp.asarray(null), **about)
 
 
 @jax.jit(static_argnames="single")
@@ -151,8 +158,8 @@ def _report(
     def one(inputs: tuple[jax.Array, jax.Array]) -> jax.Array:
         key, sample = inputs
         k_block, k_train = jax.random.split(key)
-        (reference,) = blocks(k_block, pilot.pool, pilot.sizes[:1], pilot.contiguous)
-        return pilot.statistic(k_train, reference, sample)
+        (block,) = blocks(k_block, pilot.reference, pilot.sizes[:1], pilot.contiguous)
+        return pilot.statistic(k_train, block, sample)
 
     many = samples[None] if single else samples
     statistics = jax.lax.map(one, (jax.random.split(key, len(many)), many), batch_size=AT_ONCE)
@@ -164,16 +171,16 @@ def _report(
 
 
 def blocks(
-    key: jax.Array, pool: jax.Array, sizes: tuple[int, ...], contiguous: bool
+    key: jax.Array, reference: jax.Array, sizes: tuple[int, ...], contiguous: bool
 ) -> list[jax.Array]:
-    """Disjoint blocks of the pool, of the sizes given: at random points, or runs of neighbours.
+    """Disjoint blocks of the sizes given: at random points, or runs of neighbours.
 
     Runs keep the serial dependence of a series. Their order and the gaps between them are random.
     """
-    n, needed = len(pool), sum(sizes)
+    n, needed = len(reference), sum(sizes)
     if not contiguous:
         picked = jnp.argsort(jax.random.bits(key, (n,)))[:needed]
-        return [pool[part] for part in jnp.split(picked, np.cumsum(sizes)[:-1])]
+        return [reference[part] for part in jnp.split(picked, np.cumsum(sizes)[:-1])]
     k_gaps, k_order = jax.random.split(key)
     gaps = jnp.sort(jax.random.randint(k_gaps, (len(sizes),), 0, n - needed + 1))
     order = jax.random.permutation(k_order, len(sizes))
@@ -181,14 +188,15 @@ def blocks(
     starts = gaps + jnp.cumsum(lengths) - lengths
     where = jnp.argsort(order)
     return [
-        jax.lax.dynamic_slice_in_dim(pool, starts[where[i]], size) for i, size in enumerate(sizes)
+        jax.lax.dynamic_slice_in_dim(reference, starts[where[i]], size)
+        for i, size in enumerate(sizes)
     ]
 
 
 def pair_statistics(
     keys: jax.Array,
     statistic: Callable[[jax.Array, jax.Array, jax.Array], jax.Array],
-    pool: jax.Array,
+    reference: jax.Array,
     sizes: tuple[int, int],
     contiguous: bool,
 ) -> jax.Array:
@@ -196,25 +204,25 @@ def pair_statistics(
 
     def draw(key: jax.Array) -> jax.Array:
         k_blocks, k_train = jax.random.split(key)
-        return statistic(k_train, *blocks(k_blocks, pool, sizes, contiguous))
+        return statistic(k_train, *blocks(k_blocks, reference, sizes, contiguous))
 
     return jax.lax.map(draw, keys, batch_size=AT_ONCE)
 
 
 def pilot_null(
     key: Any,
-    pool: Any,
+    reference: Any,
     n: int | tuple[int, int],
     *,
     test: TwoSampleTest | None = None,
     n_draws: int = 400,
     contiguous: bool = False,
 ) -> PilotNull:
-    """Precompute the null law of a test's statistic from a pool of samples from p.
+    """Precompute the null law of a test's statistic from reference samples of p.
 
     Args:
         key: A JAX key or an int seed, for θ0, the blocks and the orders of training.
-        pool: Reference samples, array-like (N, ...), N at least the size of two blocks.
+        reference: Reference samples, array-like (N, ...), N at least the size of two blocks.
         n: Size of a block of reference and of an incoming sample, or a pair of both.
         test: Any test, for its statistic; by default `NTKMMD`, exact. Of `NTKMMD` and `NetMMD` it
             is the symmetric statistic; a test that needs a split makes it inside.
@@ -224,25 +232,23 @@ def pilot_null(
     if not isinstance(test, TwoSampleTest | None):
         raise TypeError(f"a pilot is for a test object, such as NTKMMD(); got {test!r}")
     test = (NTKMMD() if test is None else test).for_pairs()
-    pool = as_points(pool, "the pool")
-    check_finite(pool, "the pool")
+    reference = as_points(reference, "the reference")
+    check_finite(reference, "the reference")
     n_x, n_y = (n, n) if isinstance(n, int) else n
-    if min(n_x, n_y) < 2 or n_x + n_y > len(pool):
+    if min(n_x, n_y) < 2 or n_x + n_y > len(reference):
         sizes = (n_x, n_y)
-        raise ValueError(f"blocks of {sizes} do not fit twice into a pool of {len(pool)} points")
-    if not isinstance(n_draws, int | np.integer) or isinstance(n_draws, bool) or n_draws < 1:
         raise ValueError(
-            f"n_draws, the pairs of blocks behind the null, must be a whole number of at least 1; "
-            f"got {n_draws!r}"
+            f"blocks of {sizes} do not fit into a reference of {len(reference)} points"
         )
-    test.check_samples(n_x, n_y, pool.shape[1:])
+    whole("n_draws, the pairs of blocks behind the null,", n_draws)
+    test.check_samples(n_x, n_y, reference.shape[1:])
     k_init, k_draws = jax.random.split(as_key(key))
-    prepared = test.prepare(k_init, pool)
+    prepared = test.prepare(k_init, reference)
     about = {"sizes": (n_x, n_y), "contiguous": contiguous}
-    empty = PilotNull(test, prepared, pool, jnp.zeros(0), **about)
+    empty = PilotNull(test, prepared, reference, jnp.zeros(0), **about)
     return dataclasses.replace(empty, null=_draws(empty, jax.random.split(k_draws, n_draws)))
 
 
 @jax.jit
 def _draws(pilot: PilotNull, keys: jax.Array) -> jax.Array:
-    return pair_statistics(keys, pilot.statistic, pilot.pool, pilot.sizes, pilot.contiguous)
+    return pair_statistics(keys, pilot.statistic, pilot.reference, pilot.sizes, pilot.contiguous)

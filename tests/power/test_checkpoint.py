@@ -106,7 +106,7 @@ def test_a_full_disk_loses_nothing(tmp_path):
     )
     run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     assert "what was recorded before is kept" in run.stderr
-    assert Checkpoint(path, {"a": 1}).records == [{"cell": 0}]
+    assert Checkpoint(path, {"a": 1}).entries == [{"cell": 0}]
 
 
 def test_another_version_of_jax_is_named(tmp_path):

@@ -80,9 +80,9 @@ def test_blocks_are_disjoint_and_uniform(contiguous):
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="do not fit twice into a pool of 10"):
+    with pytest.raises(ValueError, match="do not fit into a reference of 10"):
         ntk.pilot_null(0, POOL[:10], 6)
-    with pytest.raises(ValueError, match="the pool has NaN"):
+    with pytest.raises(ValueError, match="the reference has NaN"):
         ntk.pilot_null(0, np.where(POOL > 2, np.nan, POOL), 6)
     with pytest.raises(TypeError, match="a test object, such as NTKMMD"):
         ntk.pilot_null(0, POOL, 6, test="ntk")
