@@ -103,7 +103,7 @@ class Checkpoint:
             except OSError as error:
                 os.ftruncate(descriptor, before)
                 raise OSError(
-                    f"{self.path}: cannot enter a finished batch ({error}); what was entered "
+                    f"{self.path}: cannot record a finished batch ({error}); what was recorded "
                     "before is kept, and the sweep can be resumed"
                 ) from error
         finally:
