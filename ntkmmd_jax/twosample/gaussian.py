@@ -15,6 +15,7 @@ import numpy as np
 
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.tiles import even_size, tiled
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
 from ntkmmd_jax.kernels import gaussian_kernel, median_bandwidth
 from ntkmmd_jax.measure import mean_gap, signed_measure
@@ -198,13 +199,11 @@ def tiled_null(
     q = uᵀKu, a = uᵀK1 and s = 1ᵀK1, the biased MMD² is c² q, and the unbiased one linear in all.
     """
     n_x, n = relabelling.n_x, len(placed)
-    n_y, tiles = n - n_x, math.ceil(n / TILE)
-    padding = -n % tiles
-    points = jnp.concatenate([placed, jnp.repeat(placed[:1], padding, axis=0)])
-    points = points.reshape(tiles, -1, *placed.shape[1:])
+    n_y, size = n - n_x, even_size(n, TILE)
+    points = tiled(placed, size)  # (tiles, size, ...)
     u = relabelling.labels.astype(placed.dtype) - n_x / n
-    v = jnp.pad(jnp.concatenate([u, jnp.ones((1, n), u.dtype)]), ((0, 0), (0, padding)))
-    v = v.reshape(len(v), tiles, -1).swapaxes(0, 1)  # (tiles, B + 2, size)
+    v = jnp.concatenate([u, jnp.ones((1, n), u.dtype)])
+    v = tiled(v.T, size, fill=0).swapaxes(1, 2)  # (tiles, B + 2, size)
     # Weights sum to 0, so a constant may be taken off K: then sums over tiles cancel less.
     strip = gaussian_kernel(placed[:32], placed, bandwidths)
     constant = strip.mean()
@@ -219,7 +218,7 @@ def tiled_null(
         return (totals[0] + times * form, totals[1] + times * cross), None
 
     zero = jnp.zeros(v.shape[1], u.dtype)
-    rows, columns = np.triu_indices(tiles)
+    rows, columns = np.triu_indices(len(points))
     upper = (jnp.asarray(rows), jnp.asarray(columns))
     (form, cross), _ = jax.lax.scan(add_tile, (zero, zero), upper)
     q, a, s = form[:-1], cross[:-1], form[-1]
