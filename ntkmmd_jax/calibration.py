@@ -16,6 +16,9 @@ By default each call draws its own pool: B independent, uniform permutations. Si
 valid, sweeps may let all replicas share one (`shared=True`), made once per batch, while arrangement
 and J stay fresh for each: given the pool, replicas are independent and the level is exact.
 Labellings are drawn without sorting, and all B + 1 statistics are one matrix product.
+
+Nor need a pool have all labellings: those that are constant on bins (`measure.Bins`) are as good,
+and points that fill no bin take places whose label is the same in every row.
 """
 
 import math
@@ -27,7 +30,7 @@ import numpy as np
 
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.measure import asymmetric_mmd2, label_weights, mmd2, unbiased_mmd2
+from ntkmmd_jax.measure import Bins, asymmetric_mmd2, label_weights, mmd2, unbiased_mmd2
 
 _TILE = 4096  # points whose labels are held as floats at once
 
@@ -36,15 +39,19 @@ _TILE = 4096  # points whose labels are held as floats at once
 class Relabelling:
     """A pool of labellings, and the place of the observed one in it."""
 
-    labels: jax.Array  # (B + 1, n) bool: True for x
+    labels: jax.Array  # (B + 1, n) bool: True for x; of bins, (B + 1, s)
     order: jax.Array  # (n,) which pooled point (x first) stands at each place
     observed: jax.Array  # () int: the row that labels the points as they were observed
     n_x: int = static()
+    bins: Bins | None = static(default=None)  # None: every point has a label of its own
 
     @property
     def weights(self) -> jax.Array:
-        """The signed weights of every labelling, shape (B + 1, n)."""
-        return label_weights(self.labels, self.n_x, self.labels.shape[1] - self.n_x)
+        """The signed weights of every labelling, shape (B + 1, n); of bins and rest, (B + 1, s + 1)."""
+        if self.bins is None:
+            return label_weights(self.labels, self.n_x, self.labels.shape[1] - self.n_x)
+        weights = label_weights(self.labels, self.n_x, self.bins.n_y)
+        return jnp.concatenate([weights, jnp.ones_like(weights[:, :1])], axis=1)
 
     def placed(self, points: jax.Array) -> jax.Array:
         """The pooled points (n, ...), x first, as they stand at their places."""
@@ -97,6 +104,7 @@ def relabel(
     observed: jax.Array | None = None,
     shared: bool = False,
     pool: int = 0,
+    bins: Bins | None = None,
 ) -> Relabelling:
     """Place n_X + n_Y points into the pool of labellings.
 
@@ -108,22 +116,27 @@ def relabel(
         observed: The observed row, to relabel two sets of points together.
         shared: Take the pool that all replicas share, instead of a fresh one.
         pool: Which shared pool; two sets that are relabelled together need different ones.
+        bins: Label bins instead of points: places 0 … s·size − 1 are those of the bins, one after
+            the other, and the rest stands behind them, x first, its labels the same in every row.
     """
     k_pool, k_place = jax.random.split(key)
     if shared:
         # The barrier keeps the compiler from evaluating a constant pool by its slow interpreter.
         k_pool = jax.lax.optimization_barrier(_shared_key(pool))
-    labels = label_pool(k_pool, n_x, n_x + n_y, n_permutations + 1)
+    s_x, s = (n_x, n_x + n_y) if bins is None else (bins.x, len(bins))
+    labels = label_pool(k_pool, s_x, s, n_permutations + 1)
     # One draw of bits for all, as in `random_orders`: each use of the generator takes long to
     # compile. The remainder is uniform to 1 in 2^32 / B.
     place, bits_x, bits_y = jnp.split(jax.random.bits(k_place, (1 + n_x + n_y,)), [1, 1 + n_x])
     if observed is None:
         observed = (place[0] % (n_permutations + 1)).astype(jnp.int32)
     row = labels[observed]
+    if bins is not None:
+        row = jnp.concatenate([jnp.repeat(row, bins.size), jnp.asarray(bins.rest > 0)])
     seen = jnp.cumsum(row)  # x places up to and including each place
     xs, ys = jnp.argsort(bits_x), jnp.argsort(bits_y)
     order = jnp.where(row, xs[seen - 1], n_x + ys[jnp.arange(n_x + n_y) - seen])
-    return Relabelling(labels, order, observed, n_x=n_x)
+    return Relabelling(labels, order, observed, n_x=n_x, bins=bins)
 
 
 @record
@@ -193,6 +206,23 @@ def symmetric_null(
     else:
         values = mmd2(kernel, relabelling.weights)
     return NullStatistics(values, _rounding(kernel, 4))
+
+
+def gram_null(relabelling: Relabelling, gram: jax.Array, *, unbiased: bool) -> NullStatistics:
+    """T̂_NTK of every labelling of bins, from the centred Gram matrix (s + 1, s + 1) of their sums.
+
+    Unbiased, pairs within a bin and the rest are left out: bins are independent of each other. With
+    one bin a point these are the pairs of a point with itself.
+    """
+    bins = relabelling.bins
+    assert bins is not None
+    per_point = gram[:-1, :-1] / bins.size**2
+    if unbiased:
+        values = unbiased_mmd2(per_point, relabelling.labels)
+    else:
+        with jax.default_matmul_precision("highest"):
+            values = mmd2(gram, relabelling.weights)
+    return NullStatistics(values, _rounding(per_point, 4))
 
 
 def pvalue(statistic: jax.Array, null: jax.Array, tolerance: Any = 0.0) -> jax.Array:

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.quotient import displaced, quotient
@@ -105,6 +106,16 @@ def velocity(network: Network, params: Params, measure: SignedMeasure) -> Params
 
     zero = jax.tree.map(jnp.zeros_like, theta)
     return jax.lax.scan(add_block, zero, measure.batched(TILE))[0]
+
+
+def bin_gradients(network: Network, params: Params, binned: jax.Array) -> jax.Array:
+    """v_k = Σ_{i in bin k} ∇f(z_i; θ0) of bins (s, size, ...), one row each: (s, p), in one pass."""
+    ones = jnp.ones(binned.shape[1], binned.dtype)
+
+    def gradient(points: jax.Array) -> jax.Array:
+        return ravel_pytree(velocity(network, params, SignedMeasure(points, ones)))[0]
+
+    return jax.lax.map(gradient, binned, batch_size=max(1, TILE // len(ones)))
 
 
 def exact_witness(network: Network, params: Params, measure: SignedMeasure) -> Witness:

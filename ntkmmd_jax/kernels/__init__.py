@@ -1,5 +1,6 @@
 """Kernels: the neural tangent kernel, three ways, and the Gaussian kernel."""
 
+from ntkmmd_jax.kernels.bins import bin_gram
 from ntkmmd_jax.kernels.gaussian import (
     gaussian_kernel,
     gaussian_profile,
@@ -10,6 +11,7 @@ from ntkmmd_jax.kernels.gaussian import (
 from ntkmmd_jax.kernels.ntk import empirical_ntk, infinite_ntk, two_layer_ntk
 
 __all__ = [
+    "bin_gram",
     "empirical_ntk",
     "gaussian_kernel",
     "gaussian_profile",

@@ -18,10 +18,11 @@ import optax
 from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics, labellings
-from ntkmmd_jax.kernels import empirical_ntk
+from ntkmmd_jax.kernels import bin_gram, empirical_ntk
 from ntkmmd_jax.measure import SignedMeasure, interleaved, mean_gap, signed_measure, split_sizes
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
 from ntkmmd_jax.training import SGD, trained_witness
+from ntkmmd_jax.twosample.binned import bins_of, check_bins
 from ntkmmd_jax.twosample.calibrations import Asymptotic, Full
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.evidence import Permuted, Pool, Sample
@@ -104,9 +105,11 @@ class NTKMMD(WitnessTest):
     """The exact test: the witness of the MMD with the NTK at θ0, in linear time, no training."""
 
     unbiased: bool = static(default=False, kw_only=True)  # of the symmetric statistic
+    bins: int | None = static(default=None, kw_only=True)  # of it; None: as `bins_of` has it
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_bins(self.bins, None if self.train_fraction is None else "train_fraction=None")
         if self.unbiased and self.train_fraction is not None:
             raise ValueError(
                 "unbiased is for the symmetric statistic, train_fraction=None: with a split it is "
@@ -130,6 +133,13 @@ class NTKMMD(WitnessTest):
         """What its evidence can do, with a split and without."""
         return ExactWhole if self.train_fraction is None else ExactHeldOut
 
+    def reach(self, n_x: int, n_y: int) -> tuple[int, str]:
+        """How many values labellings give to T: those of bins, without a split."""
+        bins = bins_of(n_x, n_y, self.bins) if self.train_fraction is None else None
+        if bins is None:
+            return super().reach(n_x, n_y)
+        return labellings(bins.x, bins.y, even=True), f"{bins.x} + {bins.y} bins of {bins.size}"
+
     def find_witness(self, key: jax.Array, params: Params, train: Sample) -> Witness:
         """g(x) = Σ_i K_0(x, z_i) w_i."""
         del key  # nothing is random
@@ -144,16 +154,28 @@ class NTKMMD(WitnessTest):
 
     def full(self, evidence: WitnessEvidence, key: jax.Array, pool: Pool) -> Permuted:
         """Permute rows and columns of the kernel matrix, all permutations in matrix products."""
+        if self.train_fraction is None:
+            return self._symmetric(evidence, key, pool)
         on_test, on_train = evidence.relabel(key, pool)
         points = on_test.placed(jnp.concatenate(evidence.held))
-        if self.train_fraction is None:
-            kernel = empirical_ntk(self.network, evidence.params, points)
-            null = calibration.symmetric_null(on_test, kernel, unbiased=self.unbiased)
-        else:
-            rows = on_train.placed(jnp.concatenate(evidence.train))
-            kernel = empirical_ntk(self.network, evidence.params, points, rows)
-            null = calibration.kernel_null(on_test, on_train, kernel)
+        rows = on_train.placed(jnp.concatenate(evidence.train))
+        kernel = empirical_ntk(self.network, evidence.params, points, rows)
+        null = calibration.kernel_null(on_test, on_train, kernel)
         return Permuted(null, on_test.observed, evidence.witness)
+
+    def _symmetric(self, evidence: WitnessEvidence, key: jax.Array, pool: Pool) -> Permuted:
+        """wᵀ G w of every labelling of bins, in linear time; of points, if each is a bin."""
+        sizes = len(evidence.held[0]), len(evidence.held[1])
+        bins = bins_of(*sizes, self.bins)
+        relabelling = pool.relabel(jax.random.split(key)[0], *sizes, bins=bins)
+        placed = relabelling.placed(jnp.concatenate(evidence.held))
+        if bins is None:
+            kernel = empirical_ntk(self.network, evidence.params, placed)
+            null = calibration.symmetric_null(relabelling, kernel, unbiased=self.unbiased)
+        else:
+            gram = bin_gram(self.network, evidence.params, placed, bins)
+            null = calibration.gram_null(relabelling, gram, unbiased=self.unbiased)
+        return Permuted(null, relabelling.observed, evidence.witness)
 
 
 @record

@@ -1,0 +1,84 @@
+"""The Gram matrix of bins, G_kl = ⟨v_k, v_l⟩ with v_k = Σ_{i in bin k} ∇f(z_i; θ0).
+
+Every squared MMD whose labels are constant on bins is wᵀ G w, with one weight a bin. G comes from
+the gradients of bins, in time linear in n, or from the kernel matrix of the points summed over
+bins, whichever takes less work. Gradients are centred before the product: what they have in common
+drops out of every MMD, and would cost its digits.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from ntkmmd_jax._lib.tiles import tiled
+from ntkmmd_jax.kernels.ntk import empirical_ntk
+from ntkmmd_jax.measure import Bins, SignedMeasure
+from ntkmmd_jax.networks import Network, Params, two_layer
+from ntkmmd_jax.witness import bin_gradients, velocity
+
+_FLOATS = 2**27  # numbers in gradients of bins that are held at once
+_KERNEL_POINTS = 4096  # beyond which no kernel matrix of all points is made
+
+
+def bin_gram(network: Network, params: Params, placed: jax.Array, bins: Bins) -> jax.Array:
+    """The centred Gram matrix of the bins of placed points and of their rest, (s + 1, s + 1)."""
+    p = sum(leaf.size for leaf in jax.tree.leaves(network.trainable(params)[1]))
+    if _kernel_is_cheaper(network, placed, bins, p):
+        return gram_of_kernel(empirical_ntk(network, params, placed), bins)
+    binned, rest = bins.cut(placed)
+    at_rest = jnp.zeros(p, placed.dtype)
+    if len(rest.weights):
+        at_rest = ravel_pytree(velocity(network, params, rest))[0]
+    if len(bins) * p <= _FLOATS:
+        v = bin_gradients(network, params, binned)
+        v = bins.centred(jnp.concatenate([v, at_rest[None]]))
+        return _product(v, v)
+    return _tiled_gram(network, params, binned, at_rest, bins, max(1, _FLOATS // (2 * p)))
+
+
+def gram_of_kernel(kernel: jax.Array, bins: Bins) -> jax.Array:
+    """The centred Gram matrix of bins from the kernel matrix (n, n) of the placed points."""
+    columns = bins.centred(bins.sums(kernel))  # (s + 1, n)
+    return bins.centred(bins.sums(columns.T))
+
+
+def _kernel_is_cheaper(network: Network, placed: jax.Array, bins: Bins, p: int) -> bool:
+    """Whether the closed form of K takes fewer products than gradients of bins and theirs."""
+    n, s, d = len(placed), len(bins), placed[0].size
+    width = p // (d + 1)
+    by_gradients = 3 * n * p + s * s * p
+    return two_layer.applies(network) and n <= _KERNEL_POINTS and n * n * (d + width) < by_gradients
+
+
+def _tiled_gram(
+    network: Network,
+    params: Params,
+    binned: jax.Array,
+    at_rest: jax.Array,
+    bins: Bins,
+    size: int,
+) -> jax.Array:
+    """The same with gradients of `size` bins at a time, taken anew for every pair of tiles."""
+    s, tiles = len(bins), tiled(binned, size)
+    everything = binned.reshape(-1, *binned.shape[2:])
+    weights = jnp.full(len(everything), 1 / len(everything), binned.dtype)
+    mean = ravel_pytree(velocity(network, params, SignedMeasure(everything, weights)))[0]
+    rest = at_rest - bins.rest.sum() * mean
+
+    def vectors(tile: jax.Array) -> jax.Array:
+        return bin_gradients(network, params, tile) - bins.size * mean
+
+    def row(tile: jax.Array) -> tuple[jax.Array, jax.Array]:
+        left = vectors(tile)
+        products = jax.lax.map(lambda other: _product(left, vectors(other)), tiles)
+        return products.swapaxes(0, 1).reshape(len(left), -1)[:, :s], _product(left, rest[None])
+
+    rows, with_rest = jax.lax.map(row, tiles)
+    between = rows.reshape(-1, s)[:s]
+    column = with_rest.reshape(-1, 1)[:s]
+    corner = _product(rest[None], rest[None])
+    return jnp.block([[between, column], [column.T, corner]])
+
+
+def _product(left: jax.Array, right: jax.Array) -> jax.Array:
+    return jnp.matmul(left, right.T, precision="highest")

@@ -1,0 +1,35 @@
+"""How many bins a test without a split labels: one a point while n is small, then a fixed number.
+
+Labellings of bins are exact at any number of them, so this is about power and time only.
+"""
+
+from ntkmmd_jax._lib.checks import whole
+from ntkmmd_jax.measure import Bins, cut_into_bins
+
+POINTS = 1024  # pooled points up to which each is a bin of its own
+BINS = 256  # beyond
+
+
+def bins_of(n_x: int, n_y: int, bins: int | None = None) -> Bins | None:
+    """The bins of n_X + n_Y points, or None where every point is one.
+
+    Args:
+        n_x: Points of x.
+        n_y: Points of y.
+        bins: About how many; by default one a point up to `POINTS`, then `BINS`. More than points
+            are one a point.
+    """
+    n = n_x + n_y
+    if bins is None:
+        bins = n if n <= POINTS else BINS
+    found = cut_into_bins(n_x, n_y, min(bins, n))
+    return None if len(found) == n else found
+
+
+def check_bins(bins: int | None, only_with: str | None = None) -> None:
+    """Refuse a number of bins that is none, or bins where there is no use for them."""
+    if bins is None:
+        return
+    if only_with is not None:
+        raise ValueError(f"bins are for a test without a split: use {only_with}")
+    whole("bins", bins, 4)
