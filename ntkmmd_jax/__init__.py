@@ -20,7 +20,7 @@ from ntkmmd_jax._lib import xla as _xla
 from ntkmmd_jax._lib.cores import use_cores
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
-from ntkmmd_jax.networks import Network, convnet, freeze, from_flax, mlp
+from ntkmmd_jax.networks import Network, convnet, fourier, freeze, from_flax, mlp
 from ntkmmd_jax.power.sweep import power_sweep
 from ntkmmd_jax.power.table import PowerTable
 from ntkmmd_jax.theory.comparison import Comparison, compare
@@ -86,6 +86,7 @@ __all__ = [
     "datasets",
     "empirical_ntk",
     "exact_witness",
+    "fourier",
     "freeze",
     "from_flax",
     "infinite_ntk",

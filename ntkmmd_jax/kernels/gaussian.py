@@ -38,6 +38,23 @@ def squared_distances(x1: jax.Array, x2: jax.Array) -> jax.Array:
     return jnp.maximum(norms1[:, None] + norms2 - 2 * product, 0)
 
 
+def laplace_kernel(x1: Any, x2: Any, bandwidth: Any) -> jax.Array:
+    """k(x, x') = exp(−|x − x'|₁ / σ), shape (n1, n2)."""
+    x1, x2 = as_points(x1, "x1"), as_points(x2, "x2")
+    return jnp.exp(-absolute_distances(x1, x2) / bandwidth)
+
+
+def absolute_distances(x1: jax.Array, x2: jax.Array) -> jax.Array:
+    """|x − x'|₁, shape (n1, n2), a coordinate at a time."""
+    x1, x2 = (x.reshape(len(x), -1) for x in (x1, x2))
+
+    def add(total: jax.Array, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        return total + jnp.abs(pair[0][:, None] - pair[1]), None
+
+    zero = jnp.zeros((len(x1), len(x2)), x1.dtype)
+    return jax.lax.scan(add, zero, (x1.T, x2.T))[0]
+
+
 def median_distance(points: jax.Array) -> jax.Array:
     """The median Euclidean distance of the n(n−1)/2 pairs of points (n, ...), a scalar.
 

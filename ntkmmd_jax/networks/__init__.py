@@ -1,6 +1,7 @@
 """Networks f(x; θ): pairs of pure functions, some leaves of θ frozen; ours, flax's or anybody's."""
 
 from ntkmmd_jax.networks.check import check_network
+from ntkmmd_jax.networks.fourier import fourier
 from ntkmmd_jax.networks.network import (
     Network,
     NetworkLike,
@@ -22,6 +23,7 @@ __all__ = [
     "as_network",
     "check_network",
     "convnet",
+    "fourier",
     "freeze",
     "from_flax",
     "merged",

@@ -198,7 +198,10 @@ def rebuild(recipe: list | tuple) -> Network:
     name, options = recipe[0], {key: value for key, value in recipe[1]}
     if name == "freeze":
         return freeze(rebuild(options["network"]), *options["names"])
-    return {"mlp": mlp, "convnet": convnet}[name](**options)
+    return CONSTRUCTORS[name](**options)
+
+
+CONSTRUCTORS: dict[str, Callable[..., Network]] = {"mlp": mlp, "convnet": convnet}
 
 
 def restored(recipe: list | tuple | None, network: NetworkLike | None = None) -> Network:
