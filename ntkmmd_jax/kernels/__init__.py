@@ -1,5 +1,6 @@
-"""Kernels: the neural tangent kernel, three ways, and the Gaussian kernel."""
+"""Kernels: the neural tangent kernel, three ways, the Gaussian kernel, and collections."""
 
+from ntkmmd_jax.kernels.collection import collection_bandwidths, exponents, rates
 from ntkmmd_jax.kernels.gaussian import (
     gaussian_kernel,
     gaussian_profile,
@@ -10,12 +11,15 @@ from ntkmmd_jax.kernels.gaussian import (
 from ntkmmd_jax.kernels.ntk import empirical_ntk, infinite_ntk, two_layer_ntk
 
 __all__ = [
+    "collection_bandwidths",
     "empirical_ntk",
+    "exponents",
     "gaussian_kernel",
     "gaussian_profile",
     "infinite_ntk",
     "median_bandwidth",
     "median_distance",
+    "rates",
     "squared_distances",
     "two_layer_ntk",
 ]

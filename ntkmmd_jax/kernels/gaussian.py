@@ -52,7 +52,7 @@ def median_distance(points: jax.Array) -> jax.Array:
     pairs = jnp.where(once, jnp.where(j > i, squared, squared[::-1, ::-1]), jnp.inf)
     pairs = pairs[: (n + 1) // 2]
     pick = (n * (n - 1) // 2 - 1) // 2, n * (n - 1) // 4  # the middle one, or the middle two
-    low = _ranked(pairs, pick[0])
+    low = ranked(pairs, pick[0])
     above = jnp.min(jnp.where(pairs > low, pairs, jnp.inf))
     high = jnp.where(_count_up_to(pairs, low) > pick[1], low, above)
     return (jnp.sqrt(low) + jnp.sqrt(high)) / 2
@@ -70,7 +70,7 @@ def median_bandwidth(points: jax.Array) -> jax.Array:
     return jnp.where(median == 0, 1, median)
 
 
-def _ranked(values: jax.Array, rank: int) -> jax.Array:
+def ranked(values: jax.Array, rank: int | jax.Array) -> jax.Array:
     """The value ≥ 0 that has `rank` others before it in order."""
     bits = jnp.finfo(values.dtype).bits
     integer = jnp.dtype(f"int{bits}")
