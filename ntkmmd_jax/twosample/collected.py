@@ -107,7 +107,9 @@ def fused(found: Collected, sharpness: Any) -> jax.Array:
     largest = jnp.max(ratios, axis=0)
     sharp = jnp.asarray(sharpness, ratios.dtype) * math.sqrt(found.n * (found.n - 1))
     below = jnp.where(ratios < largest, sharp * (ratios - largest), 0)  # ∞ · 0 is no number
-    return largest + jnp.log(jnp.mean(jnp.exp(below), axis=0)) / sharp
+    mean = jnp.mean(jnp.exp(below), axis=0)
+    # At least the largest counts, also where rounding puts it below itself.
+    return largest + jnp.log(jnp.maximum(mean, 1 / len(ratios))) / sharp
 
 
 @savable

@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ntkmmd_jax._lib.checks import positive
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.calibration import NullStatistics
 from ntkmmd_jax.twosample.collected import Collected, CollectionTest, fused
@@ -38,8 +37,9 @@ class MMDFuse(CollectionTest):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.sharpness is not math.inf and self.sharpness != math.inf:
-            positive("sharpness", self.sharpness)
+        known = isinstance(self.sharpness, int | float)
+        if known and not self.sharpness > 0:
+            raise ValueError(f"sharpness must be positive, or infinite; got {self.sharpness!r}")
 
     @property
     def method(self) -> str:
@@ -60,5 +60,5 @@ class MMDFuse(CollectionTest):
         """∂T/∂(MMD²_k / √N_k): the soft maximum's weights."""
         ratios = found.ratios[:, row]
         sharp = jnp.asarray(self.sharpness, ratios.dtype) * math.sqrt(found.n * (found.n - 1))
-        below = jnp.where(ratios < ratios.max(), sharp * (ratios - ratios.max()), 0)
-        return jax.nn.softmax(below)
+        others = (ratios < ratios.max()) & (jnp.arange(len(ratios)) != jnp.argmax(ratios))
+        return jax.nn.softmax(jnp.where(others, sharp * (ratios - ratios.max()), 0))
