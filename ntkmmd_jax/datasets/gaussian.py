@@ -1,4 +1,4 @@
-"""Gaussian samplers: mean shift, covariance shift, mixtures."""
+"""Gaussian samplers: mean shift, covariance shift, mixtures and blobs."""
 
 import jax
 import jax.numpy as jnp
@@ -70,3 +70,40 @@ def gaussian_mixture(
     else:  # I + 0.1·E = 0.9·I + 0.1·11ᵀ: a factor common to all coordinates
         y = jnp.sqrt(0.9) * y + jnp.sqrt(0.1) * normal(k_common, (n_y, 1))
     return x, y + mean[n_x:]
+
+
+def mixture4(key: jax.Array, n_x: int, n_y: int, *, sigma: float | jax.Array) -> Sample:
+    """p = ¼ Σ N((±20, ±20), I); q the same, but N((−20, −20), σ²I) in one of the four modes, d = 2.
+
+    The mixture of Biggs, Schrab & Gretton (2023); σ = 1 is H0.
+    """
+    k_x, k_y, k_modes = jax.random.split(key, 3)
+    signs = jax.random.rademacher(k_modes, (n_x + n_y, 2), dtype=jnp.result_type(float))
+    changed = jnp.all(signs[n_x:] < 0, axis=1, keepdims=True)
+    y = jnp.where(changed, sigma, 1) * normal(k_y, (n_y, 2))
+    return normal(k_x, (n_x, 2)) + 20 * signs[:n_x], y + 20 * signs[n_x:]
+
+
+def blobs(key: jax.Array, n_x: int, n_y: int, *, strength: float | jax.Array = 1.0) -> Sample:
+    """p = ⅑ Σ_i N(m_i, 0.03 I) with m_i = (⌊i/3⌋, i mod 3), i = 0 to 8; q has covariances c_i too.
+
+    c_i = −0.02 − 0.002 i before the blob in the middle, 0 in it, 0.02 + 0.002 (i − 5) after it:
+    the Blob problem of Liu et al. (2020), as their paper states it. (Their code takes L for Lᵀ in
+    the Cholesky factor, which makes the variances unequal as well.)
+
+    Args:
+        key: A JAX key.
+        n_x: Samples of p.
+        n_y: Samples of q.
+        strength: A factor of all c_i, at most 1.15; 0 is H0.
+    """
+    k_x, k_y, k_modes = jax.random.split(key, 3)
+    mode = jax.random.randint(k_modes, (n_x + n_y,), 0, 9)
+    mean = jnp.stack([mode // 3, mode % 3], axis=1).astype(jnp.result_type(float))
+    i = jnp.arange(9, dtype=mean.dtype)
+    covariance = jnp.sign(i - 4) * (0.02 + 0.002 * jnp.where(i < 4, i, i - 5))
+    r = strength * covariance[mode[n_x:]] / 0.03
+    z = normal(k_y, (n_y, 2))
+    y = jnp.stack([z[:, 0], r * z[:, 0] + jnp.sqrt(1 - r**2) * z[:, 1]], axis=1)
+    x = normal(k_x, (n_x, 2))
+    return jnp.sqrt(0.03) * x + mean[:n_x], jnp.sqrt(0.03) * y + mean[n_x:]

@@ -1,4 +1,4 @@
-"""MNIST with a change of abundance: p is uniform over its 70,000 images, q has more of some ones.
+"""MNIST: p is uniform over its 70,000 images, q has more of some ones; or q lacks a digit.
 
     q = (1 − share) p + share p_cohort,
 
@@ -70,12 +70,45 @@ def mnist_abundance(
     return source.pixels(of_x), source.pixels(of_y)
 
 
+def mnist_missing(
+    key: jax.Array,
+    n_x: int,
+    n_y: int,
+    *,
+    digit: int | jax.Array,
+    share: float | jax.Array = 1.0,
+    data: str = "mnist",
+) -> Sample:
+    """p = ⅒ Σ_c p_c over the ten digits, q = (1 − share) p + share ⅑ Σ_{c ≠ digit} p_c.
+
+    p_c is uniform over the images of digit c. In the manner of the missing digits of Schrab et al.
+    (2023), whose p is that of the files, in which digits are not quite as frequent as each other.
+
+    Args:
+        key: A JAX key.
+        n_x: Samples of p, of shape (n_x, 28, 28, 1).
+        n_y: Samples of q.
+        digit: Which one q lacks, 0 to 9.
+        share: How much of it is missing, 1 for all; 0 is H0.
+        data: "mnist", or "digits", as for `mnist_abundance`.
+    """
+    if isinstance(digit, int) and not 0 <= digit <= 9:
+        raise ValueError(f"digit must be 0 to 9; got {digit}")
+    if isinstance(share, int | float) and not 0 <= share <= 1:
+        raise ValueError(f"share must lie in [0, 1]; got {share}")
+    source = images(data)
+    of_x, of_y = draw_missing(key, n_x, n_y, digit, share, source)
+    return source.pixels(of_x), source.pixels(of_y)
+
+
 @record
 class Images:
     """Images of digits, packed: 55 MB as a constant of a program compile fastest in few words."""
 
     words: jax.Array  # (n, h·w/4) uint32, four pixels each
     cohort: jax.Array  # (m,) int32, which images are the cohort's
+    by_digit: jax.Array  # (n,) int32, all images, those of the digit 0 first
+    counts: jax.Array  # (10,) uint32, images of each digit
     shape: tuple[int, int] = static()
     white: int = static()  # the largest value of a pixel
 
@@ -91,13 +124,38 @@ def draw(key: jax.Array, n_x: int, n_y: int, share: float | jax.Array, source: I
     # One draw of bits for all. The remainder is uniform to 1 in 2^32 / n.
     bits = jax.random.bits(key, (n_x + 2 * n_y,))
     of_x, of_y, coin = jnp.split(bits, [n_x, n_x + n_y])
-    coin = (coin >> 8).astype(jnp.float32)  # 24 bits are exact
-    changed = coin < jnp.asarray(share, jnp.float32) * 2**24
+    changed = _heads(coin, share)
+    return _below(of_x, n), jnp.where(changed, source.cohort[_below(of_y, m)], _below(of_y, n))
 
-    def below(bits: jax.Array, most: int) -> jax.Array:
-        return (bits % most).astype(jnp.int32)
 
-    return below(of_x, n), jnp.where(changed, source.cohort[below(of_y, m)], below(of_y, n))
+def draw_missing(
+    key: jax.Array,
+    n_x: int,
+    n_y: int,
+    digit: int | jax.Array,
+    share: float | jax.Array,
+    source: Images,
+) -> Sample:
+    """Indices of the images in a sample of all digits, and in one without a digit."""
+    bits = jax.random.bits(key, (2, n_x + n_y))
+    coin = jax.random.bits(jax.random.fold_in(key, 1), (n_y,))
+    other = _below(bits[0, n_x:], 9)
+    other = other + (other >= jnp.asarray(digit).astype(jnp.int32)).astype(jnp.int32)
+    of_y = jnp.where(_heads(coin, share), other, _below(bits[0, n_x:], 10))
+    digits = jnp.concatenate([_below(bits[0, :n_x], 10), of_y])
+    first = jnp.cumsum(source.counts) - source.counts
+    which = source.by_digit[first[digits] + bits[1] % source.counts[digits]]
+    return which[:n_x], which[n_x:]
+
+
+def _below(bits: jax.Array, most: int) -> jax.Array:
+    return (bits % most).astype(jnp.int32)
+
+
+def _heads(bits: jax.Array, share: float | jax.Array) -> jax.Array:
+    """True with probability `share`."""
+    coin = (bits >> 8).astype(jnp.float32)  # 24 bits are exact
+    return coin < jnp.asarray(share, jnp.float32) * 2**24
 
 
 @functools.cache
@@ -110,6 +168,8 @@ def images(data: str = "mnist") -> Images:
         return Images(
             jnp.asarray(pixels.reshape(len(pixels), -1).view("<u4")),
             jnp.asarray(_leaning(pixels, labels), jnp.int32),
+            jnp.asarray(np.argsort(labels, kind="stable"), jnp.int32),
+            jnp.asarray(np.bincount(labels, minlength=10), jnp.uint32),
             shape=pixels.shape[1:],
             white=int(pixels.max()),
         )

@@ -1,6 +1,7 @@
-"""Kernels: the neural tangent kernel, three ways, and the Gaussian kernel."""
+"""Kernels: the neural tangent kernel, three ways, the Gaussian kernel, and collections."""
 
 from ntkmmd_jax.kernels.bins import bin_gram
+from ntkmmd_jax.kernels.collection import collection_bandwidths, exponents, rates
 from ntkmmd_jax.kernels.gaussian import (
     gaussian_kernel,
     gaussian_profile,
@@ -8,16 +9,22 @@ from ntkmmd_jax.kernels.gaussian import (
     median_distance,
     squared_distances,
 )
+from ntkmmd_jax.kernels.landmarks import Basis, fit_basis
 from ntkmmd_jax.kernels.ntk import empirical_ntk, infinite_ntk, two_layer_ntk
 
 __all__ = [
+    "Basis",
     "bin_gram",
+    "collection_bandwidths",
     "empirical_ntk",
+    "exponents",
+    "fit_basis",
     "gaussian_kernel",
     "gaussian_profile",
     "infinite_ntk",
     "median_bandwidth",
     "median_distance",
+    "rates",
     "squared_distances",
     "two_layer_ntk",
 ]

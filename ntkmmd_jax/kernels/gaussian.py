@@ -38,23 +38,6 @@ def squared_distances(x1: jax.Array, x2: jax.Array) -> jax.Array:
     return jnp.maximum(norms1[:, None] + norms2 - 2 * product, 0)
 
 
-def laplace_kernel(x1: Any, x2: Any, bandwidth: Any) -> jax.Array:
-    """k(x, x') = exp(−|x − x'|₁ / σ), shape (n1, n2)."""
-    x1, x2 = as_points(x1, "x1"), as_points(x2, "x2")
-    return jnp.exp(-absolute_distances(x1, x2) / bandwidth)
-
-
-def absolute_distances(x1: jax.Array, x2: jax.Array) -> jax.Array:
-    """|x − x'|₁, shape (n1, n2), a coordinate at a time."""
-    x1, x2 = (x.reshape(len(x), -1) for x in (x1, x2))
-
-    def add(total: jax.Array, pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
-        return total + jnp.abs(pair[0][:, None] - pair[1]), None
-
-    zero = jnp.zeros((len(x1), len(x2)), x1.dtype)
-    return jax.lax.scan(add, zero, (x1.T, x2.T))[0]
-
-
 def median_distance(points: jax.Array) -> jax.Array:
     """The median Euclidean distance of the n(n−1)/2 pairs of points (n, ...), a scalar.
 
@@ -69,7 +52,7 @@ def median_distance(points: jax.Array) -> jax.Array:
     pairs = jnp.where(once, jnp.where(j > i, squared, squared[::-1, ::-1]), jnp.inf)
     pairs = pairs[: (n + 1) // 2]
     pick = (n * (n - 1) // 2 - 1) // 2, n * (n - 1) // 4  # the middle one, or the middle two
-    low = _ranked(pairs, pick[0])
+    low = ranked(pairs, pick[0])
     above = jnp.min(jnp.where(pairs > low, pairs, jnp.inf))
     high = jnp.where(_count_up_to(pairs, low) > pick[1], low, above)
     return (jnp.sqrt(low) + jnp.sqrt(high)) / 2
@@ -87,7 +70,7 @@ def median_bandwidth(points: jax.Array) -> jax.Array:
     return jnp.where(median == 0, 1, median)
 
 
-def _ranked(values: jax.Array, rank: int) -> jax.Array:
+def ranked(values: jax.Array, rank: int | jax.Array) -> jax.Array:
     """The value ≥ 0 that has `rank` others before it in order."""
     bits = jnp.finfo(values.dtype).bits
     integer = jnp.dtype(f"int{bits}")

@@ -7,10 +7,12 @@ from typing import Any
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples, check_finite
+from ntkmmd_jax.twosample.agg import MMDAgg
 from ntkmmd_jax.twosample.c2st import C2ST
 from ntkmmd_jax.twosample.calibrations import Asymptotic, Bound, Full, Normal, Permutation
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
+from ntkmmd_jax.twosample.fuse import MMDFuse
 from ntkmmd_jax.twosample.gaussian import GaussianMMD
 from ntkmmd_jax.twosample.hotelling import Hotelling
 from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
@@ -25,6 +27,8 @@ _METHODS: dict[str, tuple[type[TwoSampleTest], dict[str, Any], str]] = {
     "ntk-symmetric": (NTKMMD, {"train_fraction": None}, "exact NTK-MMD² of all data, no split"),
     "gmmd": (GaussianMMD, {}, "Gaussian-kernel MMD², median bandwidth; quadratic time"),
     "gmmd-lin": (LinearTimeMMD, {}, "Gaussian-kernel MMD² over disjoint pairs; linear time"),
+    "mmd-fuse": (MMDFuse, {}, "20 Gaussian and Laplace MMD², fused; all data, quadratic time"),
+    "mmd-agg": (MMDAgg, {}, "the same kernels, by their smallest p-value, one exact p-value"),
     "hotelling": (Hotelling, {}, "Hotelling's T² of the means; F law, exact for Gaussian samples"),
     "c2st-s": (
         C2ST,
@@ -128,6 +132,8 @@ __all__ = [
     "GaussianMMD",
     "Hotelling",
     "LinearTimeMMD",
+    "MMDAgg",
+    "MMDFuse",
     "MeanEmbedding",
     "NetMMD",
     "Normal",

@@ -225,11 +225,18 @@ def tiled_null(
     tolerance = 16 * jnp.finfo(u.dtype).eps * jnp.mean(jnp.abs(strip - constant))
     if not unbiased:
         return NullStatistics((1 / n_x + 1 / n_y) ** 2 * q, tolerance)
+    return NullStatistics(unbiased_form(q, a, s, 1 - constant, n_x, n_y), tolerance)
+
+
+def unbiased_form(
+    q: jax.Array, a: jax.Array, s: jax.Array, diagonal: jax.Array, n_x: int, n_y: int
+) -> jax.Array:
+    """The unbiased MMD² from uᵀKu, uᵀK1 and 1ᵀK1 (see `tiled_null`), K the same on its diagonal."""
+    n = n_x + n_y
     p, xx, yy, xy = n_x / n, 1 / (n_x * (n_x - 1)), 1 / (n_y * (n_y - 1)), 1 / (n_x * n_y)
-    values = (
+    return (
         (xx + yy + 2 * xy) * q
         + 2 * (p * xx - (1 - p) * yy - (1 - 2 * p) * xy) * a
         + (p**2 * xx + (1 - p) ** 2 * yy - 2 * p * (1 - p) * xy) * s
-        - (1 / (n_x - 1) + 1 / (n_y - 1)) * (1 - constant)  # the diagonal
+        - (1 / (n_x - 1) + 1 / (n_y - 1)) * diagonal
     )
-    return NullStatistics(values, tolerance)

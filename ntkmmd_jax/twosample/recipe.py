@@ -6,16 +6,19 @@ from typing import Any
 import jax
 
 from ntkmmd_jax.networks import Network, restored
+from ntkmmd_jax.twosample.agg import MMDAgg
 from ntkmmd_jax.twosample.c2st import C2ST
 from ntkmmd_jax.twosample.calibrations import Calibration
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
+from ntkmmd_jax.twosample.fuse import MMDFuse
 from ntkmmd_jax.twosample.gaussian import GaussianMMD
 from ntkmmd_jax.twosample.hotelling import Hotelling
 from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
 from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 
-_TESTS = (NetMMD, NTKMMD, GaussianMMD, LinearTimeMMD, Hotelling, C2ST, MeanEmbedding, SmoothCF)
+_KERNEL_TESTS = (GaussianMMD, LinearTimeMMD, MMDFuse, MMDAgg)
+_TESTS = (NetMMD, NTKMMD, *_KERNEL_TESTS, Hotelling, C2ST, MeanEmbedding, SmoothCF)
 _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in _TESTS}
 
 

@@ -100,3 +100,45 @@ def test_errors_of_the_mixture():
         datasets.gaussian_mixture(KEY, 5, 5, example=3)
     with pytest.raises(ValueError, match="dim of at least 2; got 1"):
         datasets.gaussian_mixture(KEY, 5, 5, dim=1)
+
+
+def test_mixture4():
+    """Each of the four modes by itself: they are 40 standard deviations apart."""
+    x, y = (np.asarray(z) for z in datasets.mixture4(KEY, N, N - 1, sigma=1.7))
+    assert (x.shape, y.shape) == ((N, 2), (N - 1, 2))
+    for sample, changed in ((x, 1.0), (y, 1.7)):
+        for mode in np.ndindex(2, 2):
+            sign = 2.0 * np.asarray(mode) - 1
+            of_mode = sample[np.all(np.sign(sample) == sign, axis=1)]
+            assert abs(len(of_mode) / N - 0.25) < BAND * np.sqrt(3 / 16 / N)
+            deviation = changed if mode == (0, 0) else 1.0
+            assert_moments(of_mode, 20 * sign, deviation**2 * np.eye(2))
+    assert_uncorrelated(x, y)
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.0])
+def test_blobs(strength):
+    """Each of the nine blobs by itself; the key fixes which point is in which."""
+    x, y = datasets.blobs(KEY, N, N - 1, strength=strength)
+    modes = np.asarray(jax.random.randint(jax.random.split(KEY, 3)[2], (2 * N - 1,), 0, 9))
+    off = [-0.02, -0.022, -0.024, -0.026, 0, 0.02, 0.022, 0.024, 0.026]
+    parts = (x, modes[:N], np.zeros(9)), (y, modes[N:], strength * np.asarray(off))
+    for sample, mode, covariances in parts:
+        for i, covariance in enumerate(covariances):
+            assert abs(np.mean(mode == i) - 1 / 9) < BAND * np.sqrt(8 / 81 / N)
+            wanted = np.array([[0.03, covariance], [covariance, 0.03]])
+            assert_moments(sample[mode == i], [i // 3, i % 3], wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "point"),
+    [("mixture4", {"sigma": 1.0}), ("blobs", {"strength": 0.0}),
+     ("perturbed_uniform", {"amplitude": 0.0}), ("mnist_missing", {"digit": 3, "share": 0.0})],
+)  # fmt: skip
+def test_the_null_hypothesis_is_a_point_of_the_grid(name, point):
+    """There p = q: the mean of x − y, over its standard error, is within BAND of 0."""
+    options = {"data": "digits"} if name == "mnist_missing" else {}
+    x, y = getattr(datasets, name)(KEY, 4000, 4000, **point, **options)
+    x, y = (np.asarray(z, float).reshape(4000, -1) for z in (x, y))
+    error = np.sqrt((x.var(0) + y.var(0)) / 4000)
+    assert np.all(np.abs(x.mean(0) - y.mean(0)) <= BAND * error)

@@ -11,7 +11,7 @@ import scipy.stats
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax.datasets import mnist
-from ntkmmd_jax.datasets.mnist import mnist_abundance
+from ntkmmd_jax.datasets.mnist import mnist_abundance, mnist_missing
 
 KEY = jax.random.key(3)
 N = 40_000
@@ -45,6 +45,33 @@ def test_draws_are_uniform_and_independent():
         assert counts.sum() == N
         assert 1e-5 < scipy.stats.chisquare(counts).pvalue < 1 - 1e-5
     assert np.sum(x == y) <= scipy.stats.poisson.ppf(1 - 1e-5, N / n)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_a_missing_digit(share):
+    """χ² of the counts of images: every digit alike, every image of a digit alike."""
+    from sklearn.datasets import load_digits
+
+    labels = load_digits().target
+    drawn = mnist.draw_missing(KEY, N, N, 3, share, mnist.images("digits"))
+    of_p = np.full(10, 0.1)
+    without = np.where(np.arange(10) == 3, 0, 1 / 9)
+    for which, rates in zip(drawn, (of_p, (1 - share) * of_p + share * without), strict=True):
+        expected = N * (rates / np.bincount(labels))[labels]
+        counts = np.bincount(which, minlength=len(labels))
+        assert counts[expected == 0].sum() == 0
+        found = scipy.stats.chisquare(counts[expected > 0], expected[expected > 0])
+        assert 1e-5 < found.pvalue < 1 - 1e-5
+
+
+def test_samples_with_a_missing_digit():
+    x, y = mnist_missing(KEY, 30, 20, digit=7, data="digits")
+    assert (x.shape, y.shape, x.dtype) == ((30, 8, 8, 1), (20, 8, 8, 1), np.float32)
+    traced = jax.jit(lambda digit: mnist_missing(KEY, 30, 20, digit=digit, data="digits"))(7)
+    np.testing.assert_array_equal(traced[1], y)
+    for options, message in (({"digit": 10}, "digit must be"), ({"digit": 1, "share": 2}, "share")):
+        with pytest.raises(ValueError, match=message):
+            mnist_missing(KEY, 5, 5, data="digits", **options)
 
 
 def test_images_are_those_of_the_digits():
