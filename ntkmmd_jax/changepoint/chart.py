@@ -69,6 +69,11 @@ def make_chart(
         test.check_samples(window, window, reference.shape[1:])
     except ValueError as error:
         raise ValueError(f"two windows of {window} frames do not do: {error}") from error
+    if test.standardize and not standardize:
+        raise ValueError(
+            "a chart standardises its frames itself, over the reference, and not by its test: use "
+            "standardize=True of the chart, or standardize=False of the test"
+        )
     centre, scale = jnp.zeros(reference.shape[1:]), jnp.ones(reference.shape[1:])
     if standardize:
         centre, spread = reference.mean(0), reference.std(0)

@@ -41,6 +41,13 @@ def test(
     level: Annotated[float, typer.Option(help="Probability of a false rejection")] = 0.05,
     permutations: Annotated[int, typer.Option(help="Label permutations")] = 400,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
+    standardize: Annotated[
+        bool | None,
+        typer.Option(
+            "--standardize/--no-standardize",
+            help="Give coordinates pooled mean 0 and spread 1; by default, if there is a network",
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", help="An option of the method, as learning_rate=0.01"),
@@ -68,6 +75,7 @@ def test(
         key=seed,
         level=level,
         n_permutations=permutations,
+        standardize=standardize,
         **options,
     )
     report: dict[str, Any] = result.to_dict()

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 MOST_VALUES = 10_000  # of one grid parameter
 _LEAST = {"n": 2, "n_x": 2, "n_y": 2, "dim": 1}  # whole numbers in a grid
 _FLAGS = {"level": "--level", "n_permutations": "--permutations", "key": "--seed"}
-_FLAGS |= {"method": "--method", "x": "X", "y": "Y"}
+_FLAGS |= {"method": "--method", "x": "X", "y": "Y", "standardize": "--standardize"}
 _OBJECTS = ("network", "optimizer", "pilot")  # of Python, unless the default is a name
 
 

@@ -79,6 +79,7 @@ def two_sample_test(
     key: Any = 0,
     level: float = 0.05,
     n_permutations: int = 400,
+    standardize: bool | None = None,
     **options: Any,
 ) -> TwoSampleResult:
     """Test whether two samples come from the same distribution.
@@ -91,6 +92,9 @@ def two_sample_test(
         level: The probability of a false rejection under H0: exact with the default calibrations
             (at most that with ties), but for "hotelling", whose law is that of Gaussian samples.
         n_permutations: Label permutations behind the p-value, where it comes from them.
+        standardize: Whether the test sees every coordinate with mean 0 and spread 1 of the pooled
+            sample (images: every channel); the witness takes points as they are all the same. By
+            default, methods that have a network do: on data of other scales it sees little.
         **options: Options of the method, such as `network` and `learning_rate` for "net".
 
     Returns:
@@ -104,13 +108,17 @@ def two_sample_test(
         True
     """
     if isinstance(method, TwoSampleTest):
-        if (level, n_permutations) != (0.05, 400):
+        if (level, n_permutations, standardize) != (0.05, 400, None):
             raise TypeError(
-                "a test object carries its own level and n_permutations: set them there"
+                "a test object carries its own level, n_permutations and standardize: set them "
+                "there"
             )
         test = make_test(method, **options)
     else:
         test = make_test(method, level=level, n_permutations=n_permutations, **options)
+        if standardize is None:
+            standardize = hasattr(test, "network")
+        test = dataclasses.replace(test, standardize=standardize)
     x, y = as_samples(x, y)
     check_finite(x, "x")
     check_finite(y, "y")

@@ -48,6 +48,10 @@ class Calibration:
         """What the test is prepared with: its own, unless a pilot has fixed it."""
         return test.prepare_both(key, x, y)
 
+    def standard(self, test: Any, key: jax.Array, x: jax.Array, y: jax.Array) -> Any:
+        """The coordinates of the samples: those of the pool, unless a pilot has fixed them."""
+        return test.standard(key, jnp.concatenate([x, y]))
+
     def check(self, test: Any) -> None:
         """Refuse options of the test under which it cannot work."""
         calibration.check_level(test.level)

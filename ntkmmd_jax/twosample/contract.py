@@ -2,6 +2,9 @@
 
     run = split -> prepare -> evidence -> calibration
 
+on x and y as they are or, with `standardize`, in the coordinates of `standard.py`; the witness
+always takes points as they are.
+
 Pure, jittable and vmappable. What fixes shapes or structure is static; numbers such as the
 learning rate and the level are traced, so a sweep over them compiles once. Charts and pilots
 prepare once, and take the statistic of many pairs of samples.
@@ -27,7 +30,9 @@ from ntkmmd_jax.twosample.calibrations import (
 )
 from ntkmmd_jax.twosample.evidence import Evidence, Sample
 from ntkmmd_jax.twosample.result import TwoSampleResult
+from ntkmmd_jax.twosample.standard import Standard, StandardWitness, standard_of
 
+_STANDARD = 1  # folded into the key of a run; the other keys are split from it
 Prepared = Any  # what a test fixes without a look at labels, a pytree: θ0, bandwidths, or None
 
 
@@ -52,8 +57,11 @@ class TwoSampleTest:
     calibration: Any = dataclasses.field(default=None, kw_only=True)  # a word, or a `Calibration`
     n_permutations: int = static(default=400, kw_only=True)  # of calibrations that permute
     shared_pool: bool = static(default=False, kw_only=True)  # one pool for all replicas
+    standardize: bool = static(default=False, kw_only=True)  # pooled mean 0 and spread 1
 
     def __post_init__(self) -> None:
+        if not isinstance(self.standardize, bool):
+            raise TypeError(f"standardize must be True or False; got {self.standardize!r}")
         options = {"held_out": self.split_at is not None}
         found = as_calibration(self.calibration, self.evidence_type, self.described, **options)
         if isinstance(found, Permuting):  # the test's own numbers count: `replace` sets them
@@ -81,7 +89,7 @@ class TwoSampleTest:
         return result
 
     def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
-        """The test itself, on checked arrays."""
+        """The test itself, on checked arrays, standardised or not."""
         keys, calibration = self.keys(key), self.calibrated_by
         train, held = self.split(keys.split, x, y)
         prepared = calibration.prepare(self, keys.prepare, x, y)
@@ -164,6 +172,10 @@ class TwoSampleTest:
         """What a single run is prepared with."""
         return self.prepare(key, jnp.concatenate([x, y]))
 
+    def standard(self, key: jax.Array, points: jax.Array) -> Standard | None:
+        """Coordinates fixed from points like these (n, ...); None takes points as they are."""
+        return standard_of(key, points) if self.standardize else None
+
     def for_pairs(self) -> Self:
         """The test as charts and pilots take it: its statistic, whatever its calibration."""
         return dataclasses.replace(self, calibration=None)
@@ -205,4 +217,12 @@ class TwoSampleTest:
 
 @jax.jit
 def _run(test: TwoSampleTest, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
-    return test.run(key, x, y)
+    k_standard = jax.random.fold_in(key, _STANDARD)
+    standard = test.calibrated_by.standard(test, k_standard, x, y)
+    if standard is None:
+        return test.run(key, x, y)
+    found = test.run(key, standard(x), standard(y))
+    if found.witness is not None:
+        witness = StandardWitness(found.witness, standard, features=x.shape[1:])
+        found = dataclasses.replace(found, witness=witness)
+    return dataclasses.replace(found, standardized=True)

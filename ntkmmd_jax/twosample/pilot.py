@@ -33,6 +33,7 @@ from ntkmmd_jax.twosample.evidence import Comparable, Evidence
 from ntkmmd_jax.twosample.ntk import NTKMMD
 from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 from ntkmmd_jax.twosample.result import TwoSampleResult
+from ntkmmd_jax.twosample.standard import Standard, blank_standard
 
 AT_ONCE = 16  # pairs of blocks whose statistic is computed at once
 
@@ -68,6 +69,7 @@ class PilotNull(Calibration):
     null: jax.Array  # (B,)
     sizes: tuple[int, int] = static()  # of a block of reference, and of an incoming sample
     contiguous: bool = static(default=False)
+    coordinates: Standard | None = None  # those of the reference, if the test standardises
 
     @property
     def params(self) -> Prepared:
@@ -83,12 +85,20 @@ class PilotNull(Calibration):
 
     def statistic(self, key: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
         """T of two samples, prepared as the pilot is; the key is for the order of training."""
+        if self.coordinates is not None:
+            x, y = self.coordinates(x), self.coordinates(y)
         return self.test.compared(key, self.prepared, x, y).statistic()
 
     def prepare(self, test: TwoSampleTest, key: jax.Array, x: jax.Array, y: jax.Array) -> Prepared:
         """As the pilot is, for samples with the features of its reference."""
         points_like(x, self.reference.shape[1:])
         return self.prepared
+
+    def standard(
+        self, test: TwoSampleTest, key: jax.Array, x: jax.Array, y: jax.Array
+    ) -> Standard | None:
+        """Those of the reference: the null law holds in them."""
+        return self.coordinates
 
     def result(self, key: jax.Array, evidence: Comparable, level: Any) -> TwoSampleResult:
         """The statistic among those of the reference."""
@@ -99,6 +109,11 @@ class PilotNull(Calibration):
         super().check(test)
         if type(test) is not type(self.test):
             raise ValueError(f"a pilot of {type(self.test).__name__} is none of {test.described}")
+        if test.standardize != self.test.standardize:
+            raise ValueError(
+                f"a pilot with standardize={self.test.standardize} is none of {test.described} "
+                f"with standardize={test.standardize}: its coordinates are fixed by its reference"
+            )
 
     def check_sizes(self, test: TwoSampleTest, n_x: int, n_y: int) -> None:
         """Refuse samples of other sizes than the pilot's."""
@@ -131,7 +146,8 @@ class PilotNull(Calibration):
         """Save to one `.npz` file; `load` reads it back."""
         header = {"kind": "PilotNull", "test": recipe(self.test)}
         header |= {"sizes": self.sizes, "contiguous": self.contiguous}
-        return save_leaves(path, (self.prepared, self.reference, self.null), **header)
+        leaves = (self.prepared, self.coordinates, self.reference, self.null)
+        return save_leaves(path, leaves, **header)
 
     @classmethod
     def load(cls, path: str | os.PathLike, *, network: Any = None) -> "PilotNull":
@@ -146,8 +162,10 @@ class PilotNull(Calibration):
                 raise ValueError(f"blocks of {n} and {m} of a reference of shape {reference.shape}")
             points = jax.ShapeDtypeStruct(reference.shape, jnp.result_type(float))
             like = jax.eval_shape(test.prepare, jax.random.key(0), points)
-            prepared = refill(like, leaves[:-2], source=str(path))
+            like = (like, blank_standard(points) if test.standardize else None)
+            prepared, coordinates = refill(like, leaves[:-2], source=str(path))
             about = {"sizes": (int(n), int(m)), "contiguous": bool(header["contiguous"])}
+            about["coordinates"] = coordinates
             return cls(test, prepared, jnp.asarray(reference), jnp.asarray(null), **about)
 
 
@@ -243,8 +261,10 @@ def pilot_null(
     whole("n_draws, the pairs of blocks behind the null,", n_draws)
     test.check_samples(n_x, n_y, reference.shape[1:])
     k_init, k_draws = jax.random.split(as_key(key))
-    prepared = test.prepare(k_init, reference)
-    about = {"sizes": (n_x, n_y), "contiguous": contiguous}
+    coordinates = test.standard(k_init, reference)
+    standardized = reference if coordinates is None else coordinates(reference)
+    prepared = test.prepare(k_init, standardized)
+    about = {"sizes": (n_x, n_y), "contiguous": contiguous, "coordinates": coordinates}
     empty = PilotNull(test, prepared, reference, jnp.zeros(0), **about)
     return dataclasses.replace(empty, null=_draws(empty, jax.random.split(k_draws, n_draws)))
 

@@ -35,6 +35,7 @@ class TwoSampleResult:
     method: str = static(default="")
     n_x: int = static(default=0)
     n_y: int = static(default=0)
+    standardized: bool = static(default=False)  # the test saw pooled mean 0, spread 1
     least: Any = None  # () the smallest p-value of all labellings tried; None where none was
 
     @property
@@ -64,6 +65,7 @@ class TwoSampleResult:
 
     def __repr__(self) -> str:
         head = f"TwoSampleResult(method={self.method!r}, n_x={self.n_x}, n_y={self.n_y}"
+        head += ", standardized=True" * self.standardized
         if isinstance(self.pvalue, Tracer) or np.ndim(self.pvalue) != 0:
             return f"{head}, pvalue={self.pvalue})"
         b = np.shape(self.null)[-1]
@@ -102,6 +104,7 @@ class TwoSampleResult:
             "level": float(self.level),
             "reject": None if np.isnan(self.pvalue) else bool(self.reject),
             "n_permutations": len(self.null),
+            "standardized": self.standardized,
         }
 
     def plot(self, ax: Any = None) -> Any:
@@ -146,6 +149,7 @@ class TwoSampleResult:
                 method=str(header["method"]),
                 n_x=int(header["n_x"]),
                 n_y=int(header["n_y"]),
+                standardized=bool(header.get("standardized", False)),
             )
 
 
