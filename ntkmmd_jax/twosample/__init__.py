@@ -13,9 +13,11 @@ from ntkmmd_jax.twosample.calibrations import Asymptotic, Bound, Full, Normal, P
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
 from ntkmmd_jax.twosample.fuse import MMDFuse
+from ntkmmd_jax.twosample.fused import FusedNTK
 from ntkmmd_jax.twosample.gaussian import GaussianMMD
 from ntkmmd_jax.twosample.hotelling import Hotelling
 from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
+from ntkmmd_jax.twosample.members import Scale, Tangent
 from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.streamed import streamed_test
@@ -25,6 +27,11 @@ _METHODS: dict[str, tuple[type[TwoSampleTest], dict[str, Any], str]] = {
     "ntk": (NTKMMD, {}, "exact NTK witness from one half, scored on the other; linear time"),
     "ntk-full": (NTKMMD, {"calibration": "full"}, "exact NTK, labels of both halves permuted"),
     "ntk-symmetric": (NTKMMD, {"train_fraction": None}, "exact NTK-MMD² of all data, no split"),
+    "ntk-fuse": (
+        FusedNTK,
+        {},
+        "many networks and scales, all data, one exact p-value; linear time",
+    ),
     "gmmd": (GaussianMMD, {}, "Gaussian-kernel MMD², median bandwidth; quadratic time"),
     "gmmd-lin": (LinearTimeMMD, {}, "Gaussian-kernel MMD² over disjoint pairs; linear time"),
     "mmd-fuse": (MMDFuse, {}, "20 Gaussian and Laplace MMD², fused; all data, quadratic time"),
@@ -117,7 +124,7 @@ def two_sample_test(
     else:
         test = make_test(method, level=level, n_permutations=n_permutations, **options)
         if standardize is None:
-            standardize = hasattr(test, "network")
+            standardize = bool(test.networks)
         test = dataclasses.replace(test, standardize=standardize)
     x, y = as_samples(x, y)
     check_finite(x, "x")
@@ -137,6 +144,7 @@ __all__ = [
     "Asymptotic",
     "Bound",
     "Full",
+    "FusedNTK",
     "GaussianMMD",
     "Hotelling",
     "LinearTimeMMD",
@@ -146,7 +154,9 @@ __all__ = [
     "NetMMD",
     "Normal",
     "Permutation",
+    "Scale",
     "SmoothCF",
+    "Tangent",
     "TwoSampleResult",
     "TwoSampleTest",
     "as_key",

@@ -218,7 +218,8 @@ def permuted_result(found: Permuted, level: Any) -> TwoSampleResult:
     values, tolerance = found.null.values, found.null.tolerance
     sample = calibration.without(values, found.observed)
     result = null_result(values[found.observed], sample, level, tolerance, witness=found.witness)
-    return dataclasses.replace(result, least=calibration.least_pvalue(values, tolerance))
+    least = calibration.least_pvalue(values, tolerance)
+    return dataclasses.replace(result, least=least, members=found.members)
 
 
 def null_result(

@@ -21,7 +21,7 @@ from ntkmmd_jax._lib.points import as_samples
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import labellings
 from ntkmmd_jax.measure import held_out, split, split_sizes
-from ntkmmd_jax.networks.check import check_network
+from ntkmmd_jax.networks import Network, check_network
 from ntkmmd_jax.twosample.calibrations import (
     Calibration,
     Permuting,
@@ -82,7 +82,7 @@ class TwoSampleTest:
         """
         x, y = as_samples(x, y)
         self.check_sizes(len(x), len(y))
-        if (network := getattr(self, "network", None)) is not None:
+        for network in self.networks:
             check_network(network, x.shape[1:])
         result = _run(self, as_key(key), x, y)
         result.warn_if_powerless()
@@ -137,6 +137,12 @@ class TwoSampleTest:
     def described(self) -> str:
         """The test in words, for messages."""
         return type(self).__name__
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """The networks that must take the points."""
+        network = getattr(self, "network", None)
+        return () if network is None else (network,)
 
     @property
     def split_at(self) -> float | tuple[float, float] | None:

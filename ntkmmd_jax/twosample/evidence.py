@@ -40,6 +40,7 @@ class Permuted:
     null: NullStatistics  # values (B + 1,)
     observed: Any  # () int: which of them is that of the labels as they are
     witness: Any = None
+    members: Any = None  # `Members`, of a statistic that is made of several
 
 
 @record

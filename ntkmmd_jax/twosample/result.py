@@ -18,6 +18,34 @@ from ntkmmd_jax.witness import KINDS
 
 
 @record
+class Members:
+    """Which members of a fused statistic spoke: k of them, each with a verdict of its own."""
+
+    statistic: jax.Array | np.ndarray  # (k,) T_m
+    zscore: jax.Array | np.ndarray  # (k,) how far out T_m^⅓ lies among the labellings
+    pvalue: jax.Array | np.ndarray  # (k,) of the member alone; the least of many is no p-value
+    names: tuple[str, ...] = static()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Plain numbers, the loudest first."""
+        table = zip(self.names, self.statistic, self.zscore, self.pvalue, strict=True)
+        rows = [
+            {"member": name, "statistic": float(t), "zscore": float(z), "pvalue": float(p)}
+            for name, t, z, p in table
+        ]
+        return sorted(rows, key=lambda row: -row["zscore"])
+
+    def __str__(self) -> str:
+        width = max(map(len, self.names))
+        head = f"{'member':<{width}}  statistic  z-score  p-value"
+        lines = [
+            f"{r['member']:<{width}}  {r['statistic']:9.3g}  {r['zscore']:7.2f}  {r['pvalue']:7.4f}"
+            for r in self.rows()
+        ]
+        return "\n".join([head, *lines])
+
+
+@record
 class TwoSampleResult:
     """Statistic, p-value and threshold of a two-sample test, with the null sample behind them.
 
@@ -37,6 +65,7 @@ class TwoSampleResult:
     n_y: int = static(default=0)
     standardized: bool = static(default=False)  # the test saw pooled mean 0, spread 1
     least: Any = None  # () the smallest p-value of all labellings tried; None where none was
+    members: Members | None = None  # of a fused statistic: which of them spoke
 
     @property
     def reject(self) -> jax.Array | bool:
@@ -89,11 +118,13 @@ class TwoSampleResult:
             threshold=float(self.threshold),
             null=np.asarray(self.null),
             least=None if self.least is None else float(self.least),
+            members=jax.tree.map(np.asarray, self.members),
             level=float(str(np.float32(self.level))),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain numbers, ready for JSON."""
+        members = {} if self.members is None else {"members": self.members.rows()}
         return {
             "method": self.method,
             "n_x": self.n_x,
@@ -104,6 +135,7 @@ class TwoSampleResult:
             "level": float(self.level),
             "reject": None if np.isnan(self.pvalue) else bool(self.reject),
             "n_permutations": len(self.null),
+            **members,
             "standardized": self.standardized,
         }
 
@@ -149,8 +181,16 @@ class TwoSampleResult:
                 method=str(header["method"]),
                 n_x=int(header["n_x"]),
                 n_y=int(header["n_y"]),
+                members=_load_members(header.get("members")),
                 standardized=bool(header.get("standardized", False)),
             )
+
+
+def _load_members(rows: list[dict[str, Any]] | None) -> Members | None:
+    if rows is None:
+        return None
+    columns = ([float(row[name]) for row in rows] for name in ("statistic", "zscore", "pvalue"))
+    return Members(*map(np.asarray, columns), names=tuple(str(row["member"]) for row in rows))
 
 
 def _load_witness(leaves: list, described: dict | None, network: Any, source: str) -> Any:

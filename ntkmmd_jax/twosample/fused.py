@@ -1,0 +1,212 @@
+"""Many networks and scales, all of the data, one exact p-value, in linear time.
+
+Every member m (see `members`) gives a statistic T_m of every labelling of one pool, on bins. Under
+H0 it is about a weighted sum of χ², whose cube root is nearly normal (Wilson & Hilferty 1931), so
+
+    z_m = (T_m^⅓ − mean) / standard deviation,   both over the pool,
+    T = (1/s) log mean_m exp(s z_m),   s the sharpness,
+
+are on one scale and one softly largest number. T of a labelling depends on arranged points and on
+the pool only, so its rank among those of the pool is exact, as of any statistic (`calibration`).
+A member that is the same for every labelling says nothing: its z is 0.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ntkmmd_jax._lib.checks import positive, whole
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.calibration import NullStatistics, labellings
+from ntkmmd_jax.measure import Bins, signed_measure
+from ntkmmd_jax.networks import Network
+from ntkmmd_jax.twosample.binned import bins_of, check_bins
+from ntkmmd_jax.twosample.contract import TwoSampleTest
+from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable, Sample
+from ntkmmd_jax.twosample.fused_witness import FusedWitness
+from ntkmmd_jax.twosample.members import Member, Scale, Tangent, as_member
+from ntkmmd_jax.twosample.result import Members
+
+_CONSTANT = 1e-5  # standard deviation / mean of T^⅓ below which it is rounding only
+_TIE = 1e-4  # in units of z: rounding of T^⅓
+COLLECTION: tuple[Member, ...] = (Scale(0.0), Scale(0.25), Scale(0.5), Tangent())
+
+
+@record
+class FusedEvidence(Refittable, Comparable):
+    """All points, and the members if they are prepared beforehand."""
+
+    test: "FusedNTK"
+    key: jax.Array
+    prepared: tuple | None
+    samples: Sample
+
+    def refitted(self, key: jax.Array, pool: Pool) -> Permuted:
+        """The fused statistic of every labelling of bins."""
+        test, sizes = self.test, (len(self.samples[0]), len(self.samples[1]))
+        bins = bins_of(*sizes, test.bins) or Bins(*sizes, 1, *sizes)
+        relabelling = pool.relabel(key, *sizes, bins=bins)
+        placed = relabelling.placed(jnp.concatenate(self.samples))
+        # The arrangement is uniform under H0, so any of its places are a sample without labels.
+        prepared = self.prepared or test.prepare_placed(self.key, placed)
+        values = jnp.concatenate([one.labelled(relabelling, placed) for one in prepared], axis=1)
+        roots = jnp.cbrt(jnp.maximum(values, 0))
+        mean, spread = roots.mean(0), roots.std(0)
+        scores = _scores(roots, mean, spread)
+        null = NullStatistics(fused(scores, test.sharpness), jnp.asarray(_TIE, scores.dtype))
+        row = relabelling.observed
+        slopes = _slopes(roots[row], mean, spread)
+        shares = jax.nn.softmax(test.sharpness * scores[row]) * slopes
+        own = jnp.mean(~(roots < roots[row] - _TIE * spread), axis=0)
+        members = Members(values[row], scores[row], own, names=test.names)
+        return Permuted(null, row, self._witness(prepared, shares), members=members)
+
+    def _witness(self, prepared: tuple, shares: jax.Array) -> FusedWitness:
+        measure = signed_measure(*self.samples)
+        features, ends = measure.points.shape[1:], []
+        for member in self.test.members:
+            ends.append((ends[-1] if ends else 0) + len(member.names))
+        parts = jnp.split(shares, ends[:-1])
+        return FusedWitness(
+            tuple(
+                one.witness(one.moved(measure), share, features)
+                for one, share in zip(prepared, parts, strict=True)
+            )
+        )
+
+    def _alone(self) -> tuple[tuple, jax.Array, jax.Array]:
+        """The members, their z and its slope by the moments of their laws, without a pool."""
+        samples, test = self.samples, self.test
+        prepared = self.prepared or test.prepare(self.key, jnp.concatenate(samples))
+        measure = signed_measure(*samples)
+        values = jnp.concatenate([one.statistics(one.moved(measure)) for one in prepared])
+        total, squares = (
+            jnp.concatenate(of) for of in zip(*(one.moments() for one in prepared), strict=True)
+        )
+        scale = 1 / len(samples[0]) + 1 / len(samples[1])
+        roots = jnp.cbrt(values / jnp.where(total > 0, scale * total, 1))
+        width = 2 * squares / (9 * jnp.where(total > 0, total, 1) ** 2)  # 2/9ν
+        centre, spread = 1 - width, jnp.sqrt(width)
+        slopes = _slopes(roots, centre, spread) / jnp.where(total > 0, scale * total, 1)
+        return prepared, _scores(roots, centre, spread), slopes
+
+    @property
+    def witness(self) -> FusedWitness:
+        """Of the members that speak loudest."""
+        prepared, scores, slopes = self._alone()
+        return self._witness(prepared, jax.nn.softmax(self.test.sharpness * scores) * slopes)
+
+    def statistic(self) -> jax.Array:
+        """The members fused, on the scale of their laws under H0."""
+        return fused(self._alone()[1], self.test.sharpness)
+
+
+def fused(scores: jax.Array, sharpness: Any) -> jax.Array:
+    """(1/s) log mean_m exp(s z_m) over the last axis."""
+    return jax.nn.logsumexp(sharpness * scores, axis=-1, b=1 / scores.shape[-1]) / sharpness
+
+
+def _speaks(mean: jax.Array, spread: jax.Array) -> jax.Array:
+    return ~(spread <= _CONSTANT * mean)  # NaN speaks, and is found out
+
+
+def _scores(roots: jax.Array, mean: jax.Array, spread: jax.Array) -> jax.Array:
+    """z; 0 of members that say nothing."""
+    speaks = _speaks(mean, spread)
+    return jnp.where(speaks, (roots - mean) / jnp.where(speaks, spread, 1), 0)
+
+
+def _slopes(roots: jax.Array, mean: jax.Array, spread: jax.Array) -> jax.Array:
+    """∂z/∂T."""
+    speaks = _speaks(mean, spread)
+    floor = jnp.maximum(roots, 1e-3 * mean)
+    return jnp.where(speaks, 1 / (3 * jnp.where(speaks, floor**2 * spread, 1)), 0)
+
+
+@record
+class FusedNTK(TwoSampleTest):
+    """A collection of networks and scales, fused into one statistic of all data.
+
+    The default collection has three Gaussian scales at three training times each, and the paper's
+    network. Members look at standardised, pooled points only, never at labels.
+
+    Example:
+        >>> import jax
+        >>> import ntkmmd_jax as ntk
+        >>> x, y = ntk.datasets.blobs(jax.random.key(0), 200, 150)
+        >>> result = ntk.two_sample_test(x, y, method="ntk-fuse")
+        >>> result.reject
+        True
+    """
+
+    members: Any = static(default=COLLECTION)  # `Scale`, `Tangent`, or networks for their `Tangent`
+    landmarks: int = static(default=256, kw_only=True)  # of the scales; all points, if no more
+    bins: int | None = static(default=None, kw_only=True)  # None: as `bins_of` has it
+    sharpness: Any = dataclasses.field(default=3.0, kw_only=True)  # of the soft maximum
+    standardize: bool = static(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        given = self.members if isinstance(self.members, tuple | list) else (self.members,)
+        if not given:
+            raise ValueError("the collection is empty: give it networks, `Scale` or `Tangent`")
+        object.__setattr__(self, "members", tuple(map(as_member, given)))
+        super().__post_init__()
+        check_bins(self.bins)
+        whole("landmarks", self.landmarks, 2)
+        positive("sharpness", self.sharpness)
+
+    @property
+    def method(self) -> str:
+        """Its name in the table of methods."""
+        return "ntk-fuse"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all statistics."""
+        return tuple(name for member in self.members for name in member.names)
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """Those of the members."""
+        return tuple(network for member in self.members for network in member.networks)
+
+    @property
+    def uses_lapack(self) -> bool:
+        """The eigenbases do."""
+        return any(isinstance(one, Scale) or one.times != (0.0,) for one in self.members)
+
+    @property
+    def evidence_type(self) -> type[FusedEvidence]:
+        """All points."""
+        return FusedEvidence
+
+    def prepare(self, key: jax.Array, points: jax.Array) -> tuple:
+        """The members, from pooled points in any order."""
+        k_order, k_members = jax.random.split(key)
+        return self.prepare_placed(k_members, jax.random.permutation(k_order, points))
+
+    def prepare_placed(self, key: jax.Array, placed: jax.Array) -> tuple:
+        """The members, from points in random order: their landmarks are spread over all places."""
+        landmarks = placed[:: max(1, len(placed) // self.landmarks)][: self.landmarks]
+        keys = jax.random.split(key, len(self.members))
+        pairs = zip(self.members, keys, strict=True)
+        return tuple(member.prepare(k, placed, landmarks) for member, k in pairs)
+
+    def prepare_both(self, key: jax.Array, x: jax.Array, y: jax.Array) -> None:
+        """Nothing: members see placed points, lest their rounding follow the labels."""
+        return None
+
+    def evidence(
+        self, key: jax.Array, prepared: tuple | None, train: Sample, held: Sample
+    ) -> FusedEvidence:
+        """The points; with members, if they are fixed."""
+        return FusedEvidence(self, key, prepared, held)
+
+    def reach(self, n_x: int, n_y: int) -> tuple[int, str]:
+        """How many values labellings of bins give to T."""
+        bins = bins_of(n_x, n_y, self.bins)
+        if bins is None:
+            return super().reach(n_x, n_y)
+        return labellings(bins.x, bins.y, even=True), f"{bins.x} + {bins.y} bins of {bins.size}"

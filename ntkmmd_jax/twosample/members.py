@@ -1,0 +1,202 @@
+"""Members of a fused test: statistics of one signed measure, a tangent kernel and a time each.
+
+A `Scale` is the tangent kernel of `fourier` at infinite width, a Gaussian or Laplace kernel, at a
+scale of the pooled sample; a `Tangent` that of any network at θ0. Each has a statistic T(t) for
+every training time t (see `kernels.landmarks`); T_NTK is that at t = 0.
+
+`prepare` fixes what looks at pooled points only. What it gives knows the statistics of every
+labelling, those of a single measure, their moments under H0, and the witness.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ntkmmd_jax._lib.checks import whole
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.calibration import Relabelling, centred, gram_null
+from ntkmmd_jax.kernels import Basis, bin_gram, collection_bandwidths, fit_basis
+from ntkmmd_jax.kernels.functions import ScaleKernel, TangentKernel
+from ntkmmd_jax.measure import SignedMeasure
+from ntkmmd_jax.networks import Network, Params, as_network, mlp
+from ntkmmd_jax.networks.fourier import LAWS
+from ntkmmd_jax.twosample.fused_witness import BasisWitness, FusedWitness
+from ntkmmd_jax.witness import Witness, inner, velocity
+
+TIMES = (0.0, 1e2, 1e4)  # of a `Scale`, in units of 1/λ_1
+
+
+@record
+class Spectral:
+    """A kernel in its eigenbasis, at some times."""
+
+    basis: Basis
+    times: tuple[float, ...] = static()
+
+    def labelled(self, relabelling: Relabelling, placed: jax.Array) -> jax.Array:
+        """T(t) of every labelling, shape (B + 1, times)."""
+        bins = relabelling.bins
+        assert bins is not None
+        sums = bins.centred(bins.sums(self.basis.coordinates(placed)))  # (s + 1, r)
+        v = jnp.matmul(relabelling.weights, sums, precision="highest")
+        return jnp.matmul(v**2, self.basis.filters(self.times).T, precision="highest")
+
+    def moved(self, measure: SignedMeasure) -> jax.Array:
+        """v = Σ w_i c(z_i), shape (r,)."""
+        return measure.weights @ self.basis.coordinates(measure.points)
+
+    def statistics(self, v: jax.Array) -> jax.Array:
+        """T(t) = Σ_l filter_l v_l², shape (times,)."""
+        return self.basis.filters(self.times) @ v**2
+
+    def moments(self) -> tuple[jax.Array, jax.Array]:
+        """Sum and sum of squares of the weights of the χ² law of T, for every time."""
+        weights = self.basis.filters(self.times) * self.basis.spectrum
+        return weights.sum(1), (weights**2).sum(1)
+
+    def witness(self, v: jax.Array, shares: jax.Array, features: tuple[int, ...]) -> BasisWitness:
+        """Σ_t share_t g_t."""
+        coefficients = (shares @ self.basis.filters(self.times)) * v
+        return BasisWitness(self.basis, coefficients, features=features)
+
+
+@record
+class AtStart:
+    """A network at θ0, or several, at time 0: gradients of bins, and no landmarks."""
+
+    params: tuple[Params, ...]  # θ0 of each
+    traces: tuple[jax.Array, jax.Array]  # moments of the spectrum of the kernel
+    network: Network = static()
+
+    def labelled(self, relabelling: Relabelling, placed: jax.Array) -> jax.Array:
+        """T_NTK of every labelling, the mean over initialisations, shape (B + 1, 1)."""
+        assert relabelling.bins is not None
+        grams = [bin_gram(self.network, at, placed, relabelling.bins) for at in self.params]
+        gram = sum(grams[1:], grams[0]) / len(grams)
+        return gram_null(relabelling, gram, unbiased=False).values[:, None]
+
+    def moved(self, measure: SignedMeasure) -> tuple[Params, ...]:
+        """v = Σ w_i ∇f(z_i; θ0), of each."""
+        return tuple(velocity(self.network, at, measure) for at in self.params)
+
+    def statistics(self, v: tuple[Params, ...]) -> jax.Array:
+        """|v|², shape (1,)."""
+        return jnp.mean(jnp.stack([inner(one, one) for one in v]))[None]
+
+    def moments(self) -> tuple[jax.Array, jax.Array]:
+        """Sum and sum of squares of the weights of the χ² law of T."""
+        return self.traces[0][None], self.traces[1][None]
+
+    def witness(
+        self, v: tuple[Params, ...], shares: jax.Array, features: tuple[int, ...]
+    ) -> FusedWitness:
+        """The exact witness, times its share."""
+        share = shares[0] / len(self.params)
+        scaled = jax.tree.map(lambda leaf: share * leaf, v)
+        about = {"network": self.network, "features": features, "nodes": 1}
+        zero = jnp.zeros((), share.dtype)
+        pairs = zip(self.params, scaled, strict=True)
+        return FusedWitness(tuple(Witness(at, one, zero, **about) for at, one in pairs))
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """A Gaussian or Laplace kernel at a scale of the pooled sample, at some times.
+
+    Attributes:
+        position: Where σ lies: 0 at half the 5 % quantile of the pooled distances, 1 at twice the
+            95 % quantile, geometric in between.
+        law: Of the frequencies: "gaussian", or "cauchy" for the Laplace kernel.
+        times: t ≥ 0, in units of 1/λ_1.
+    """
+
+    position: float = 0.5
+    law: str = "gaussian"
+    times: tuple[float, ...] = TIMES
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "times", _times(self.times))
+        if not 0 <= self.position <= 1:
+            raise ValueError(f"position must lie in [0, 1]; got {self.position!r}")
+        if self.law not in LAWS:
+            raise ValueError(f"unknown law {self.law!r} of the frequencies; use one of {LAWS}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One a statistic."""
+        return tuple(f"{self.law} {self.position:g}, t = {t:g}" for t in self.times)
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """None: its width is infinite."""
+        return ()
+
+    def prepare(self, key: jax.Array, points: jax.Array, landmarks: jax.Array) -> Spectral:
+        """The scale and the eigenbasis."""
+        del key  # nothing is random
+        low, high = collection_bandwidths(landmarks, 2, geometric=True)[LAWS.index(self.law)]
+        kernel = ScaleKernel(low * (high / low) ** self.position, law=self.law)
+        return Spectral(fit_basis(kernel, points, landmarks), times=self.times)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tangent:
+    """The tangent kernel of a network at θ0, at some times.
+
+    Attributes:
+        network: One of ours, a flax module, or a pair (init, apply).
+        times: t ≥ 0, in units of 1/λ_1; 0 alone takes gradients of bins and no landmarks.
+        initializations: Kernels of so many θ0 are averaged.
+    """
+
+    network: Network = dataclasses.field(default_factory=mlp)
+    times: tuple[float, ...] = (0.0,)
+    initializations: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "network", as_network(self.network))
+        object.__setattr__(self, "times", _times(self.times))
+        whole("initializations", self.initializations)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One a statistic."""
+        recipe = self.network.recipe
+        options = dict(recipe[1]) if recipe else {}
+        name = f"{options.get('activation', '')} {recipe[0]}".strip() if recipe else "network"
+        return tuple(f"{name}, t = {t:g}" for t in self.times)
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """Its network."""
+        return (self.network,)
+
+    def prepare(
+        self, key: jax.Array, points: jax.Array, landmarks: jax.Array
+    ) -> Spectral | AtStart:
+        """θ0, and the eigenbasis for times other than 0."""
+        keys = jax.random.split(key, self.initializations)
+        kernel = TangentKernel(
+            tuple(self.network.init(k, points[:1]) for k in keys), network=self.network
+        )
+        if self.times != (0.0,):
+            return Spectral(fit_basis(kernel, points, landmarks), times=self.times)
+        gram = centred(kernel(landmarks, landmarks)) / len(landmarks)
+        return AtStart(kernel.params, (jnp.trace(gram), jnp.sum(gram**2)), network=self.network)
+
+
+Member = Scale | Tangent
+
+
+def as_member(given: Any) -> Member:
+    """A member: one of ours, or a network for its `Tangent`."""
+    return given if isinstance(given, Scale | Tangent) else Tangent(as_network(given))
+
+
+def _times(times: Any) -> tuple[float, ...]:
+    given = tuple(times) if isinstance(times, tuple | list) else (times,)
+    if not given or not all(isinstance(t, int | float) and 0 <= t < float("inf") for t in given):
+        raise ValueError(f"times must be numbers of 0 or more, one at least; got {times!r}")
+    return tuple(map(float, given))
