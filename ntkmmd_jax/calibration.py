@@ -47,7 +47,7 @@ class Relabelling:
 
     @property
     def weights(self) -> jax.Array:
-        """The signed weights of every labelling, shape (B + 1, n); of bins and rest, (B + 1, s + 1)."""
+        """The signed weights of every labelling, (B + 1, n); of bins and rest, (B + 1, s + 1)."""
         if self.bins is None:
             return label_weights(self.labels, self.n_x, self.labels.shape[1] - self.n_x)
         weights = label_weights(self.labels, self.n_x, self.bins.n_y)

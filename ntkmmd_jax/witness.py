@@ -109,7 +109,7 @@ def velocity(network: Network, params: Params, measure: SignedMeasure) -> Params
 
 
 def bin_gradients(network: Network, params: Params, binned: jax.Array) -> jax.Array:
-    """v_k = Σ_{i in bin k} ∇f(z_i; θ0) of bins (s, size, ...), one row each: (s, p), in one pass."""
+    """v_k = Σ_{i in bin k} ∇f(z_i; θ0) of bins (s, size, ...), one row each: (s, p)."""
     ones = jnp.ones(binned.shape[1], binned.dtype)
 
     def gradient(points: jax.Array) -> jax.Array:

@@ -9,16 +9,16 @@ from ntkmmd_jax.kernels.gaussian import (
     median_distance,
     squared_distances,
 )
-from ntkmmd_jax.kernels.landmarks import Basis, fit_basis
+from ntkmmd_jax.kernels.landmarks import Features, fit_features
 from ntkmmd_jax.kernels.ntk import empirical_ntk, infinite_ntk, two_layer_ntk
 
 __all__ = [
-    "Basis",
+    "Features",
     "bin_gram",
     "collection_bandwidths",
     "empirical_ntk",
     "exponents",
-    "fit_basis",
+    "fit_features",
     "gaussian_kernel",
     "gaussian_profile",
     "infinite_ntk",

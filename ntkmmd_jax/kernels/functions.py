@@ -1,4 +1,4 @@
-"""Kernels as pytrees, called k(x1, x2) -> (n1, n2): what `Basis` takes."""
+"""Kernels as pytrees, called k(x1, x2) -> (n1, n2): what `Features` takes."""
 
 from typing import Any
 

@@ -30,7 +30,7 @@ _METHODS: dict[str, tuple[type[TwoSampleTest], dict[str, Any], str]] = {
     "ntk-fuse": (
         FusedNTK,
         {},
-        "many networks and scales, all data, one exact p-value; linear time",
+        "many networks and scales, all data, one p-value; linear time",
     ),
     "gmmd": (GaussianMMD, {}, "Gaussian-kernel MMD², median bandwidth; quadratic time"),
     "gmmd-lin": (LinearTimeMMD, {}, "Gaussian-kernel MMD² over disjoint pairs; linear time"),

@@ -174,7 +174,7 @@ class FusedNTK(TwoSampleTest):
 
     @property
     def uses_lapack(self) -> bool:
-        """The eigenbases do."""
+        """Features of a kernel take a Cholesky factor."""
         return any(isinstance(one, Scale) or one.times != (0.0,) for one in self.members)
 
     @property

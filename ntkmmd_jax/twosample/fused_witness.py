@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.kernels import Basis
+from ntkmmd_jax.kernels import Features
 from ntkmmd_jax.kernels.functions import ScaleKernel, TangentKernel
 from ntkmmd_jax.witness import KINDS, savable
 
@@ -16,11 +16,11 @@ _KERNELS = {kind.__name__: kind for kind in (ScaleKernel, TangentKernel)}
 
 @savable
 @record
-class BasisWitness:
-    """g(z) = Σ_l a_l c_l(z), in the coordinates of a `Basis`."""
+class FeatureWitness:
+    """g(z) = Σ_l a_l φ_l(z), in the features of a kernel."""
 
-    basis: Basis
-    coefficients: jax.Array  # (r,) a
+    kernel_features: Features
+    coefficients: jax.Array  # (m,) a
     features: tuple[int, ...] = static()  # shape of one point
 
     def __call__(self, points: Any) -> jax.Array:
@@ -29,23 +29,26 @@ class BasisWitness:
 
     def describe(self) -> dict[str, Any]:
         """What a file says of the witness beside its leaves; `blank` is the way back."""
-        kernel, transform = self.basis.kernel, self.basis.transform
-        own = {"kernel": type(kernel).__name__, "features": self.features}
-        return {**kernel.describe(), **own, "transform": transform.shape}
+        found = self.kernel_features
+        own = {"kernel": type(found.kernel).__name__, "features": self.features}
+        shapes = {"landmarks": len(found.landmarks), "times": found.times}
+        return {**found.kernel.describe(), **own, **shapes}
 
     @classmethod
-    def blank(cls, described: dict[str, Any], network: Any = None) -> "BasisWitness":
+    def blank(cls, described: dict[str, Any], network: Any = None) -> "FeatureWitness":
         """A witness of shapes only, to be refilled with saved leaves."""
-        features, (m, r) = tuple(described["features"]), described["transform"]
+        features, m = tuple(described["features"]), described["landmarks"]
         kernel = _KERNELS[described["kernel"]].blank(described, features, network)
-        one = jnp.zeros(r)
-        basis = Basis(kernel, jnp.zeros((m, *features)), jnp.zeros((m, r)), one, one)
-        return cls(basis, one, features=features)
+        times, row, square = tuple(described["times"]), jnp.zeros(m), jnp.zeros((m, m))
+        filters = jnp.zeros((sum(t > 0 for t in times), m, m))
+        points = jnp.zeros((m, *features))
+        found = Features(kernel, points, square, row, square, filters, times=times)
+        return cls(found, row, features=features)
 
 
 @jax.jit
-def _values(witness: BasisWitness, points: jax.Array) -> jax.Array:
-    return witness.basis.coordinates(points) @ witness.coefficients
+def _values(witness: FeatureWitness, points: jax.Array) -> jax.Array:
+    return witness.kernel_features(points) @ witness.coefficients
 
 
 @savable
@@ -57,8 +60,7 @@ class FusedWitness:
 
     def __call__(self, points: Any) -> jax.Array:
         """The witness at points of shape (n, ...): large where p exceeds q. Shape (n,)."""
-        first, *others = [part(points) for part in self.parts]
-        return sum(others, first)
+        return jnp.sum(jnp.stack([part(points) for part in self.parts]), axis=0)
 
     def describe(self) -> dict[str, Any]:
         """What a file says of the witness beside its leaves; `blank` is the way back."""

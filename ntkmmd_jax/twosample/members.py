@@ -17,49 +17,46 @@ import jax.numpy as jnp
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import Relabelling, centred, gram_null
-from ntkmmd_jax.kernels import Basis, bin_gram, collection_bandwidths, fit_basis
+from ntkmmd_jax.kernels import Features, bin_gram, collection_bandwidths, fit_features
 from ntkmmd_jax.kernels.functions import ScaleKernel, TangentKernel
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
 from ntkmmd_jax.networks.fourier import LAWS
-from ntkmmd_jax.twosample.fused_witness import BasisWitness, FusedWitness
+from ntkmmd_jax.twosample.fused_witness import FeatureWitness, FusedWitness
 from ntkmmd_jax.witness import Witness, inner, velocity
 
 TIMES = (0.0, 1e2, 1e4)  # of a `Scale`, in units of 1/λ_1
 
 
 @record
-class Spectral:
-    """A kernel in its eigenbasis, at some times."""
+class Filtered:
+    """Features of a kernel, at some times."""
 
-    basis: Basis
-    times: tuple[float, ...] = static()
+    features: Features
 
     def labelled(self, relabelling: Relabelling, placed: jax.Array) -> jax.Array:
         """T(t) of every labelling, shape (B + 1, times)."""
         bins = relabelling.bins
         assert bins is not None
-        sums = bins.centred(bins.sums(self.basis.coordinates(placed)))  # (s + 1, r)
+        sums = bins.centred(bins.sums(self.features(placed)))  # (s + 1, m)
         v = jnp.matmul(relabelling.weights, sums, precision="highest")
-        return jnp.matmul(v**2, self.basis.filters(self.times).T, precision="highest")
+        return self.statistics(v).T
 
     def moved(self, measure: SignedMeasure) -> jax.Array:
-        """v = Σ w_i c(z_i), shape (r,)."""
-        return measure.weights @ self.basis.coordinates(measure.points)
+        """v = Σ w_i φ(z_i), shape (m,)."""
+        return measure.weights @ self.features(measure.points)
 
     def statistics(self, v: jax.Array) -> jax.Array:
-        """T(t) = Σ_l filter_l v_l², shape (times,)."""
-        return self.basis.filters(self.times) @ v**2
+        """vᵀ Φ(tC) v of rows (..., m), shape (times, ...)."""
+        return jnp.sum(self.features.filtered(v) * v, axis=-1)
 
     def moments(self) -> tuple[jax.Array, jax.Array]:
         """Sum and sum of squares of the weights of the χ² law of T, for every time."""
-        weights = self.basis.filters(self.times) * self.basis.spectrum
-        return weights.sum(1), (weights**2).sum(1)
+        return self.features.moments()
 
-    def witness(self, v: jax.Array, shares: jax.Array, features: tuple[int, ...]) -> BasisWitness:
+    def witness(self, v: jax.Array, shares: jax.Array, features: tuple[int, ...]) -> Any:
         """Σ_t share_t g_t."""
-        coefficients = (shares @ self.basis.filters(self.times)) * v
-        return BasisWitness(self.basis, coefficients, features=features)
+        return FeatureWitness(self.features, shares @ self.features.filtered(v), features=features)
 
 
 @record
@@ -133,12 +130,12 @@ class Scale:
         """None: its width is infinite."""
         return ()
 
-    def prepare(self, key: jax.Array, points: jax.Array, landmarks: jax.Array) -> Spectral:
-        """The scale and the eigenbasis."""
+    def prepare(self, key: jax.Array, points: jax.Array, landmarks: jax.Array) -> Filtered:
+        """The scale and the features."""
         del key  # nothing is random
         low, high = collection_bandwidths(landmarks, 2, geometric=True)[LAWS.index(self.law)]
         kernel = ScaleKernel(low * (high / low) ** self.position, law=self.law)
-        return Spectral(fit_basis(kernel, points, landmarks), times=self.times)
+        return Filtered(fit_features(kernel, points, landmarks, self.times))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,14 +172,14 @@ class Tangent:
 
     def prepare(
         self, key: jax.Array, points: jax.Array, landmarks: jax.Array
-    ) -> Spectral | AtStart:
-        """θ0, and the eigenbasis for times other than 0."""
+    ) -> Filtered | AtStart:
+        """θ0, and features for times other than 0."""
         keys = jax.random.split(key, self.initializations)
         kernel = TangentKernel(
             tuple(self.network.init(k, points[:1]) for k in keys), network=self.network
         )
         if self.times != (0.0,):
-            return Spectral(fit_basis(kernel, points, landmarks), times=self.times)
+            return Filtered(fit_features(kernel, points, landmarks, self.times))
         gram = centred(kernel(landmarks, landmarks)) / len(landmarks)
         return AtStart(kernel.params, (jnp.trace(gram), jnp.sum(gram**2)), network=self.network)
 
