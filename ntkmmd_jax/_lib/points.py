@@ -100,8 +100,9 @@ def check_cast(samples: Sequence[jax.Array | np.ndarray], name: str) -> None:
     A feature loses std(cast(v) − v) / std(v), over the values v of all samples: values of the size
     of c have a rounding error of 3e-8 c, and if c is an offset, that is what remains of them.
     """
-    dtype = np.dtype(jnp.result_type(float))
-    arrays = [a for a in samples if isinstance(a, np.ndarray) and not np.can_cast(a.dtype, dtype)]
+    arrays = [sample for sample in samples if isinstance(sample, np.ndarray)]
+    dtype = np.dtype(jnp.result_type(float)) if arrays else None
+    arrays = [array for array in arrays if not np.can_cast(array.dtype, dtype)]
     if not arrays:
         return
     with np.errstate(all="ignore"):  # what is not finite is for `check_finite` to say
@@ -142,8 +143,11 @@ def _cast_loss(arrays: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
 
 def cast(values: jax.Array | np.ndarray) -> jax.Array:
     """The same values in the default float type."""
+    dtype = jnp.result_type(float)
+    if isinstance(values, jax.Array) and values.dtype == dtype and not values.weak_type:
+        return values
     with np.errstate(over="ignore"):  # what overflows becomes inf, and is reported as such
-        return jnp.asarray(values, dtype=jnp.result_type(float))
+        return jnp.asarray(values, dtype=dtype)
 
 
 def _check_mask(values: Any, name: str) -> None:
