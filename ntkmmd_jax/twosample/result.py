@@ -57,8 +57,8 @@ class TwoSampleResult:
         if least > level:
             warnings.warn(
                 f"{self.method} rejects no labelling of these points at level {level:g}: of all "
-                f"that were tried, the smallest p-value is {least:.3g}. The witness is constant on them, they are tied, or "
-                "they are too few for this calibration",
+                f"that were tried, the smallest p-value is {least:.3g}. The witness is "
+                "constant on them, they are tied, or they are too few for this calibration",
                 stacklevel=4,
             )
 
