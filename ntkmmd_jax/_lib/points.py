@@ -100,9 +100,8 @@ def check_cast(samples: Sequence[jax.Array | np.ndarray], name: str) -> None:
     A feature loses std(cast(v) − v) / std(v), over the values v of all samples: values of the size
     of c have a rounding error of 3e-8 c, and if c is an offset, that is what remains of them.
     """
-    arrays = [sample for sample in samples if isinstance(sample, np.ndarray)]
-    dtype = np.dtype(jnp.result_type(float)) if arrays else None
-    arrays = [array for array in arrays if not np.can_cast(array.dtype, dtype)]
+    dtype = np.dtype(jnp.result_type(float))
+    arrays = [a for a in samples if isinstance(a, np.ndarray) and not np.can_cast(a.dtype, dtype)]
     if not arrays:
         return
     with np.errstate(all="ignore"):  # what is not finite is for `check_finite` to say

@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import numpy as np
 
 from ntkmmd_jax._lib.files import fields_of, plain
 from ntkmmd_jax.networks import Network, restored
@@ -27,7 +28,7 @@ def recipe(test: TwoSampleTest) -> dict[str, Any]:
             return value.recipe  # None for a function of the user's own, who has it at loading
         if isinstance(value, Calibration) and not jax.tree.leaves(value):
             return value.word  # its numbers are options of the test
-        if hasattr(value, "item"):
+        if isinstance(value, jax.Array | np.ndarray | np.generic):
             return value.item()
         raise ValueError(
             f"{value!r} of {type(test).__name__} cannot be saved: "
