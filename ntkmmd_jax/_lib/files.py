@@ -1,13 +1,14 @@
 """Records on their way to disk: the leaves of a pytree and a header, whole or not at all."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -52,6 +53,22 @@ def load_leaves(path: str | os.PathLike, kind: str) -> tuple[list[np.ndarray], d
     if (found := header.pop("kind", None)) != kind:
         raise ValueError(f"{path} does not hold a {kind} but a {found}")
     return leaves, header
+
+
+def plain(value: Any, other: Callable[[Any], Any]) -> Any:
+    """A value as JSON can hold it; `other` says what stands for one that it cannot."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple | list):
+        return [plain(item, other) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): plain(item, other) for name, item in value.items()}
+    return other(value)
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of a record by name."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 class FileError(ValueError):

@@ -24,7 +24,7 @@ _REACH = 6.0  # the path goes sinh(6) = 200 widths of the saddle far
 
 
 def bisected(
-    holds: Callable[[jax.Array], jax.Array], low: jax.Array, high: jax.Array, halvings: int
+    holds: Callable[[jax.Array], jax.Array], low: jax.Array, high: jax.Array, halvings: Any
 ) -> tuple[jax.Array, jax.Array]:
     """The ends of a bracket on which `holds` turns from true to false, halved so many times.
 
@@ -32,7 +32,7 @@ def bisected(
         holds: Takes values of the shape of the ends; true below some value of its own, then false.
         low: Lower ends, any shape.
         high: Upper ends, of the same shape.
-        halvings: 40 and more leave neighbouring floats, or nearly so.
+        halvings: 40 and more leave neighbouring floats, or nearly so; traced or not.
     """
 
     def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -95,11 +95,13 @@ def f_law(
     s = jnp.clip(jnp.log(statistic / law.unit), *ends)
     pvalue = jnp.maximum(_log_f_tail(law, s), jnp.finfo(dtype).tiny)  # never 0
 
-    # The thresholds of all ranks: they see no data, and under vmap all replicas share them.
-    laws = _LogF(*tables, total=(n - 1) / 2)
-    low, high = (jnp.full(features, end) for end in ends)
-    quantiles = bisected(lambda s: jax.vmap(_log_f_tail)(laws, s) > level, low, high, 48)[1]
-    return pvalue, (laws.unit * jnp.exp(quantiles))[here]
+    # The threshold of the full rank sees no data: under vmap all replicas share it. Only where a
+    # feature has been dropped is there another one to find.
+    full = jax.tree.map(lambda table: table[-1], _LogF(*tables, total=law.total))
+    quantile = bisected(lambda s: _log_f_tail(full, s) > level, *ends, 48)[1]
+    halvings = jnp.where(here + 1 < features, 48, 0)
+    below = bisected(lambda s: _log_f_tail(law, s) > level, *ends, halvings)[1]
+    return pvalue, law.unit * jnp.exp(jnp.where(halvings > 0, below, quantile))
 
 
 @record

@@ -142,8 +142,11 @@ def _cast_loss(arrays: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
 
 def cast(values: jax.Array | np.ndarray) -> jax.Array:
     """The same values in the default float type."""
+    dtype = jnp.result_type(float)
+    if isinstance(values, jax.Array) and values.dtype == dtype and not values.weak_type:
+        return values
     with np.errstate(over="ignore"):  # what overflows becomes inf, and is reported as such
-        return jnp.asarray(values, dtype=jnp.result_type(float))
+        return jnp.asarray(values, dtype=dtype)
 
 
 def _check_mask(values: Any, name: str) -> None:

@@ -6,7 +6,8 @@ for what fixes shapes or structure. What a record checks, it checks when it is m
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -27,12 +28,13 @@ def record(cls: type[T]) -> type[T]:
     """Make a class a frozen dataclass and register it as a pytree."""
     made: Any = dataclasses.dataclass(frozen=True, eq=False)(cls)
     fields = dataclasses.fields(made)
-    leaves = [field.name for field in fields if not field.metadata.get("static")]
-    fixed = [field.name for field in fields if field.metadata.get("static")]
-    keys = list(map(GetAttrKey, leaves))
+    leaves = tuple(field.name for field in fields if not field.metadata.get("static"))
+    fixed = tuple(field.name for field in fields if field.metadata.get("static"))
+    names, keys = leaves + fixed, tuple(map(GetAttrKey, leaves))
+    values_of, fixed_of = _getter(leaves), _getter(fixed)
 
-    def flatten(one: Any) -> tuple[list, tuple]:
-        return [getattr(one, name) for name in leaves], tuple(getattr(one, name) for name in fixed)
+    def flatten(one: Any) -> tuple[tuple, tuple]:
+        return values_of(one), fixed_of(one)
 
     def flatten_with_keys(one: Any) -> tuple[list, tuple]:
         children, aux = flatten(one)
@@ -40,8 +42,15 @@ def record(cls: type[T]) -> type[T]:
 
     def unflatten(aux: tuple, children: Iterable[Any]) -> Any:
         one = object.__new__(made)  # not `made(...)`: no __init__, hence no checks
-        vars(one).update(zip((*leaves, *fixed), (*children, *aux), strict=True))
+        vars(one).update(zip(names, (*children, *aux), strict=True))
         return one
 
     jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
     return made
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple]:
+    """The attributes of these names, as a tuple: `attrgetter` gives one only from two names on."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda one: tuple(getattr(one, name) for name in names)

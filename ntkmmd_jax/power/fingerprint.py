@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from ntkmmd_jax._lib.files import fields_of, plain
 from ntkmmd_jax.networks import Network
 from ntkmmd_jax.power.grid import Cell
 from ntkmmd_jax.power.sampler import Sampler, draw
@@ -123,7 +124,7 @@ def configuration(
             programs["sampler"].append(of_sampler)
             for name, program in of_tests.items():
                 programs["tests"][name].append(program)
-        point = {name: _plain(value) for name, value in cell.point.items()}
+        point = plain(cell.point, _described)
         sizes, place = list(cell.sizes), places[traced_from]
         described.append({"point": point, "sizes": sizes, "program": place})
     return {
@@ -133,7 +134,7 @@ def configuration(
         "sampler": _name(sampler),
         "n_runs": n_runs,
         "cells": described,
-        "tests": {name: _plain(test) for name, test in tests.items()},
+        "tests": plain(tests, _described),
         "programs": programs,
     }
 
@@ -163,24 +164,16 @@ def _programs(
     }
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON can hold it, for people to read; functions are told apart by `programs`."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
+def _described(value: Any) -> Any:
+    """What no JSON holds, for people to read; functions are told apart by `programs`."""
     if isinstance(value, Network):
         return value.recipe or [_name(value.init), _name(value.apply), *value.frozen]
     if isinstance(value, jax.Array | np.generic | np.ndarray):
         numbers = _numbers(value)
         small = numbers.size <= _SMALL
         return numbers.tolist() if small else f"{numbers.shape} {_digest(value, {}).hex()[:16]}"
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        plain = {name: _plain(item) for name, item in fields.items()}
-        return {"class": type(value).__name__, **plain}
+        return {"class": type(value).__name__, **plain(fields_of(value), _described)}
     return _name(value)
 
 

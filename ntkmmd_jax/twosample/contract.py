@@ -11,6 +11,7 @@ prepare once, and take the statistic of many pairs of samples.
 """
 
 import dataclasses
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
@@ -127,7 +128,7 @@ class TwoSampleTest:
 
     # What follows from it.
 
-    @property
+    @cached_property
     def calibrated_by(self) -> Calibration:
         """The calibration in use, with the numbers of this test."""
         found = self.calibration or default_calibration(self.evidence_type)

@@ -23,6 +23,7 @@ from ntkmmd_jax.twosample.evidence import (
 from ntkmmd_jax.twosample.gaussian import GaussianTest
 
 MEDIAN_PAIRS = 500  # pairs (x, y) beyond which the median is that of the first ones
+_SHARED_SEED = 20230203  # of the rows that replicas share; validity rests on no seed
 
 
 @record
@@ -51,26 +52,36 @@ class PairEvidence(Permutable, Averaged, Comparable):
         x1, x2, y1, y2 = x[::2], x[1::2], y[::2], y[1::2]
         return (k(x1, x2) + k(y1, y2)) - (k(x1, y2) + k(x2, y1))
 
-    def _flipped(self, key: jax.Array, rows: int) -> tuple[jax.Array, jax.Array]:
-        """Bits of so many rows of signs, and h after the swaps that the first of them undoes."""
+    def _swapped(self, row: jax.Array) -> jax.Array:
+        """h after the swaps that a row of signs, given by its bits, undoes."""
         x, y = self.pairs
         m = len(x) // 2
-        words = jax.random.bits(key, (rows, math.ceil(m / 32)))
-        swapped = jnp.zeros(2 * m, bool).at[::2].set(signs(words[0], m) < 0)
+        swapped = jnp.zeros(2 * m, bool).at[::2].set(signs(row, m) < 0)
         swapped = swapped.reshape(-1, *[1] * (x.ndim - 1))
-        return words, self._h(jnp.where(swapped, y, x), jnp.where(swapped, x, y))
+        return self._h(jnp.where(swapped, y, x), jnp.where(swapped, x, y))
+
+    def _bits(self, key: jax.Array, rows: int) -> jax.Array:
+        """So many rows of signs, as bits of 32-bit words."""
+        return jax.random.bits(key, (rows, math.ceil(len(self.pairs[0]) // 2 / 32)))
 
     def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
         """The mean of h under B + 1 rows of signs."""
-        words, h = self._flipped(key, 1 + pool.n_permutations)
+        rows, observed = 1 + pool.n_permutations, jnp.zeros((), jnp.int32)
+        k_rows = key
+        if pool.shared:  # the rows are the same for all replicas: which of them is observed is not
+            observed = (jax.random.bits(key) % rows).astype(jnp.int32)
+            k_rows = jax.lax.optimization_barrier(jax.random.key(_SHARED_SEED))
+        words = self._bits(k_rows, rows)
+        h = self._swapped(words[observed])
         values = jax.lax.map(lambda row: jnp.mean(signs(row, len(h)) * h), words)
         tolerance = 4 * jnp.finfo(h.dtype).eps * jnp.mean(jnp.abs(h))
-        return Permuted(NullStatistics(values, tolerance), observed=0)
+        return Permuted(NullStatistics(values, tolerance), observed)
 
     def gap(self, key: jax.Array) -> Gap:
         """The mean of h and its standard error."""
-        words, h = self._flipped(key, 1)
-        h = signs(words[0], len(h)) * h
+        (row,) = self._bits(key, 1)
+        h = self._swapped(row)
+        h = signs(row, len(h)) * h
         return Gap(h.mean(), h.std(ddof=1) / math.sqrt(len(h)))
 
     def statistic(self) -> jax.Array:
@@ -88,7 +99,8 @@ class LinearTimeMMD(GaussianTest):
     k(y₁,x₂) + k(x₁,y₂) − k(y₁,y₂) − k(x₂,x₁) = −h. So the signs of the m blocks are independent
     and fair whatever the |h| are, and flipping them at random permutes the labels, in linear time:
     calibration "permutation", exact. Pairs are swapped at random before anything is computed, and
-    the signs that undo it are the observed row of B + 1, so that rounding knows no labels.
+    the signs that undo it are the observed row of B + 1, so that rounding knows no labels. The
+    rows of a shared pool are the same for all replicas, and any of them may be the observed one.
 
     "normal" takes mean(h) √m / sd(h) of the m blocks as standard normal, a limit: its level of 5 %
     is 9.5 % at n = 8 per sample, 6.7 % at 20, 5.6 to 6.1 % at 40 and 60, and 5 % from 100 on.

@@ -1,10 +1,11 @@
 """A test in plain values, so that a file can name it, and the way back."""
 
-import dataclasses
 from typing import Any
 
 import jax
+import numpy as np
 
+from ntkmmd_jax._lib.files import fields_of, plain
 from ntkmmd_jax.networks import Network, restored
 from ntkmmd_jax.twosample.agg import MMDAgg
 from ntkmmd_jax.twosample.c2st import C2ST
@@ -24,21 +25,20 @@ _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in _TESTS}
 
 def recipe(test: TwoSampleTest) -> dict[str, Any]:
     """The class, options and network of a test; refuse what no file can hold."""
-    options = {}
-    for field in dataclasses.fields(test):
-        value = getattr(test, field.name)
+
+    def other(value: Any) -> Any:
         if isinstance(value, Network):
-            value = value.recipe  # None for a function of the user's own, who has it at loading
+            return value.recipe  # None for a function of the user's own, who has it at loading
         if isinstance(value, Calibration) and not jax.tree.leaves(value):
-            value = value.word  # its numbers are options of the test
-        value = jax.tree.map(lambda leaf: leaf.item() if hasattr(leaf, "item") else leaf, value)
-        if not isinstance(value, int | float | str | bool | tuple | None):
-            raise ValueError(
-                f"{type(test).__name__}.{field.name} = {value!r} cannot be saved: "
-                "use plain values, such as momentum instead of an optimizer"
-            )
-        options[field.name] = value
-    return {"class": type(test).__name__, "options": options}
+            return value.word  # its numbers are options of the test
+        if isinstance(value, jax.Array | np.ndarray | np.generic):
+            return value.item()
+        raise ValueError(
+            f"{value!r} of {type(test).__name__} cannot be saved: "
+            "use plain values, such as momentum instead of an optimizer"
+        )
+
+    return {"class": type(test).__name__, "options": plain(fields_of(test), other)}
 
 
 def from_recipe(made: dict[str, Any], network: Any = None) -> TwoSampleTest:

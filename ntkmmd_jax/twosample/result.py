@@ -83,12 +83,12 @@ class TwoSampleResult:
         """Warn where these points would not be rejected whatever their labels; traced, do not."""
         if self.least is None or isinstance(self.threshold, Tracer):
             return
-        if self.least > self.level:
+        least, level = float(self.least), float(self.level)  # on the host: no program is run
+        if least > level:
             warnings.warn(
-                f"{self.method} rejects no labelling of these points at level "
-                f"{float(self.level):g}: of all that were tried, the smallest p-value is "
-                f"{float(self.least):.3g}. The witness is constant on them, they are tied, or "
-                "they are too few for this calibration",
+                f"{self.method} rejects no labelling of these points at level {level:g}: of all "
+                f"that were tried, the smallest p-value is {least:.3g}. The witness is "
+                "constant on them, they are tied, or they are too few for this calibration",
                 stacklevel=4,
             )
 

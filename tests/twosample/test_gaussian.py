@@ -13,7 +13,7 @@ from ntkmmd_jax import datasets
 from ntkmmd_jax.calibration import relabel
 from ntkmmd_jax.kernels import gaussian_kernel, median_bandwidth, median_distance
 from ntkmmd_jax.measure import random_orders
-from ntkmmd_jax.twosample import TwoSampleResult, gaussian
+from ntkmmd_jax.twosample import TwoSampleResult, gaussian, linear_time
 from ntkmmd_jax.twosample.contract import _run
 from ntkmmd_jax.twosample.gaussian import GaussianMMD, tiled_null
 from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
@@ -29,6 +29,7 @@ TESTS = {
     "gmmd": GaussianMMD(n_permutations=39),
     "gmmd-lin": LinearTimeMMD(calibration="normal"),
     "gmmd-lin by flips": LinearTimeMMD(n_permutations=39),
+    "gmmd-lin, shared pool": LinearTimeMMD(n_permutations=39, shared_pool=True),
 }
 
 
@@ -177,6 +178,22 @@ def test_a_swap_within_a_pair_flips_the_sign():
     np.testing.assert_allclose(h64(y, x, 1.0), h)
 
 
+def test_a_shared_pool_has_the_same_rows_for_all_keys():
+    """Where h = c in all 20 blocks, the values are c S s, s the observed row of the signs S."""
+    test = dataclasses.replace(TESTS["gmmd-lin, shared pool"], bandwidth=1.0)
+    words = jax.random.bits(jax.random.key(linear_time._SHARED_SEED), (40, 1))
+    rows = np.asarray(jax.vmap(lambda row: linear_time.signs(row, 20))(words))
+    c, seen = 2 - 2 * np.exp(-(5**2) / 2), set()
+    for key in range(8):
+        found = test(key, np.zeros((40, 1)), np.full((40, 1), 5.0))
+        values = np.sort(np.append(found.null, found.statistic))
+        fits = [np.allclose(values, np.sort(c * rows @ s / 20), atol=1e-5) for s in rows]
+        np.testing.assert_allclose(found.statistic, c, rtol=1e-5)
+        assert any(fits)
+        seen.add(fits.index(True))
+    assert len(seen) > 1
+
+
 @jax.jit(static_argnames="batch", compiler_options=LONG)
 def pvalues(test, keys, x, y, batch=500):
     return jax.lax.map(lambda run: test(*run).pvalue, (keys, x, y), batch_size=batch)
@@ -185,6 +202,7 @@ def pvalues(test, keys, x, y, batch=500):
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [(name, sizes) for name in ("gmmd", "gmmd-lin by flips") for sizes in ((40, 40), (51, 30))]
+    + [("gmmd-lin, shared pool", (51, 30))]
     + [("gmmd-lin", (200, 200)), ("gmmd-lin", (271, 200))],  # normal only for many blocks
 )
 def test_level(name, sizes):
