@@ -32,7 +32,7 @@ class MMDAgg(CollectionTest):
     Example:
         >>> import jax
         >>> import ntkmmd_jax as ntk
-        >>> x, y = ntk.datasets.blobs(jax.random.key(0), 300, 250)
+        >>> x, y = ntk.datasets.perturbed_uniform(jax.random.key(0), 300, 250, amplitude=0.9)
         >>> ntk.two_sample_test(x, y, method="mmd-agg").reject
         True
     """

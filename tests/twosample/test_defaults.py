@@ -87,6 +87,7 @@ X, Y = np.random.default_rng(0).normal(size=(2, 40, 3))
         (ntk.NTKMMD(calibration="full"), (3, 3), r"1 \+ 1 held-out points"),
         (ntk.NTKMMD(train_fraction=None), (3, 3), r"3 \+ 3 points can be relabelled in 10 "),
         (ntk.GaussianMMD(), (3, 3), r"3 \+ 3 points can be relabelled in 10 different ways"),
+        (ntk.MMDFuse(), (3, 3), r"3 \+ 3 points can be relabelled in 10 different ways"),
         (ntk.LinearTimeMMD(), (7, 9), r"3 blocks of two pairs \(x, y\) can be relabelled in 8 "),
         (ntk.MeanEmbedding(n_locations=1), (6, 6), r"3 \+ 3 held-out points can be relabelled"),
     ],
