@@ -15,6 +15,7 @@ from ntkmmd_jax.cli.inputs import (
     parse_sizes,
     read_samples,
 )
+from ntkmmd_jax.cli.plan import plan
 
 app = typer.Typer(
     help="Two-sample testing with the neural tangent kernel.",
@@ -25,6 +26,7 @@ app = typer.Typer(
 
 
 app.command()(detect)
+app.command()(plan)
 
 
 @app.callback()
