@@ -172,10 +172,8 @@ def plan(found: "Plan", ax: Any = None) -> Any:
     """Measured powers, the curve through them with its interval, the target and the size."""
     ax = axes(ax)
     sizes, rows = found.sizes, found.table.rows
-    # As far as the size and its interval are of interest, but not to where there is nothing.
-    ends = [sizes[-1], *(end for end in (found.n, found.interval[1]) if end is not None)]
-    right = min(max(end for end in ends if np.isfinite(end)), 4 * (found.n or sizes[-1]))
-    n = np.geomspace(sizes[0] / 1.3, 1.2 * right, 200)
+    beyond = found.largest if found.n is None else min(found.interval[1], 4 * found.n)
+    n = np.geomspace(sizes[0] / 1.3, 1.2 * max(beyond, *found.pilot), 200)
     curve, low, high = np.transpose([found.power(at) for at in n])
     ax.fill_between(n, low, high, color=BLUE, alpha=0.15, lw=0, label="95 % interval")
     ax.plot(n, curve, color=BLUE, lw=1.5, label="curve")
@@ -185,8 +183,9 @@ def plan(found: "Plan", ax: Any = None) -> Any:
         ax.axvline(found.n, color=VERMILION, lw=1.5, label=f"n = {found.n:,} of each")
     ax.axvspan(n[0], min(found.pilot), color=GREY, alpha=0.12, lw=0, label="pilot", zorder=-1)
     ax.set_xscale("log")
-    ticks = [t for t in (1, 2, 5) for t in t * 10.0 ** np.arange(7) if n[0] <= t <= n[-1]]
-    ax.set_xticks(sorted(ticks), [f"{t:,.0f}" for t in sorted(ticks)])
+    ticks = np.outer(10.0 ** np.arange(9), (1, 2, 5)).ravel()
+    ticks = ticks[(n[0] <= ticks) & (ticks <= n[-1])]
+    ax.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
     ax.minorticks_off()
     ax.set_xlim(n[0], n[-1])
     ax.set_ylim(-0.02, 1.02)

@@ -42,12 +42,20 @@ class Curve:
 
 
 def fitted(
-    level: float, sizes: np.ndarray, rejections: np.ndarray, n_runs: int, share: float
+    level: float,
+    sizes: np.ndarray,
+    rejections: np.ndarray,
+    n_runs: int,
+    *,
+    share: float,
+    pilot: int,
 ) -> Curve:
     """Fit b to all parts of a pilot together, and its error to how they differ.
 
     The slopes b_s of random parts, a `share` f of the pilot each, vary by V = σ²/N (1/f − 1) for
     an error of σ²/N of b itself, beside the binomial error 1/I of a fit, I the information on b.
+    Where nearly none or all are rejected parts cannot differ; but the statistic of the whole pilot
+    has a noise of about 1, in units of b N^γ, and the error is that at least.
 
     Args:
         level: α.
@@ -55,13 +63,14 @@ def fitted(
         rejections: Of every part at every size (parts, k).
         n_runs: Replicas of every part at every size.
         share: f.
+        pilot: N.
     """
     parts = len(rejections)
     slope = _slope(level, sizes, rejections.sum(0), parts * n_runs)
     each = np.array([_slope(level, sizes, counts, n_runs) for counts in rejections])
     noise = 1 / _information(level, sizes, slope, n_runs)
     between = max(each.var(ddof=1) - noise, 0.0) / (1 / share - 1)
-    return Curve(level, slope, math.sqrt(between + noise / parts))
+    return Curve(level, slope, max(math.sqrt(between + noise / parts), pilot**-GAMMA))
 
 
 def _powers(level: float, sizes: np.ndarray, slope: float) -> tuple[np.ndarray, np.ndarray]:

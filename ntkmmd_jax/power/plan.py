@@ -131,7 +131,8 @@ def plan(
     )
     rows = [found.rows[i : i + PARTS] for i in range(0, len(found.rows), PARTS)]
     rejections = np.array([[row.rejections for row in of_size] for of_size in rows]).T
-    curve = fitted(float(made.level), np.asarray(tried, float), rejections, each, SHARE)
+    about = {"share": SHARE, "pilot": smaller}
+    curve = fitted(float(made.level), np.asarray(tried, float), rejections, each, **about)
     largest = BEYOND * smaller if largest is None else largest
     pilot = (len(x), len(y))
     return Plan(PowerTable([_pooled(of_size) for of_size in rows]), curve, power, pilot, largest)
