@@ -55,7 +55,8 @@ def fitted(
     The slopes b_s of random parts, a `share` f of the pilot each, vary by V = σ²/N (1/f − 1) for
     an error of σ²/N of b itself, beside the binomial error 1/I of a fit, I the information on b.
     Where nearly none or all are rejected parts cannot differ; but the statistic of the whole pilot
-    has a noise of about 1, in units of b N^γ, and the error is that at least.
+    has a noise of its own. In units of u = b N^γ it is about 1 under H0, and measured (hotelling,
+    mean shifts) to be about √(1 + u/8) else: the error is that at least.
 
     Args:
         level: α.
@@ -70,7 +71,8 @@ def fitted(
     each = np.array([_slope(level, sizes, counts, n_runs) for counts in rejections])
     noise = 1 / _information(level, sizes, slope, n_runs)
     between = max(each.var(ddof=1) - noise, 0.0) / (1 / share - 1)
-    return Curve(level, slope, max(math.sqrt(between + noise / parts), pilot**-GAMMA))
+    least = pilot**-GAMMA * math.sqrt(1 + max(slope, 0.0) * pilot**GAMMA / 8)
+    return Curve(level, slope, max(math.sqrt(between + noise / parts), least))
 
 
 def _powers(level: float, sizes: np.ndarray, slope: float) -> tuple[np.ndarray, np.ndarray]:
