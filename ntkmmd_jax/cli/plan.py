@@ -8,6 +8,8 @@ import typer
 
 from ntkmmd_jax.cli.inputs import check_outputs, parse_options, read_samples
 
+_LAPACK = ("hotelling", "me", "scf")  # methods that call it, by default
+
 
 def plan(
     x: Annotated[str | None, typer.Argument(help="Pilot of p: .npy, .npz[:array] or .csv")] = None,
@@ -50,11 +52,11 @@ def plan(
     from ntkmmd_jax import plotting
 
     check_outputs(plot, save)
+    # Before the first use of JAX, and to make a test may be one.
+    ntk.use_cores(devices, lapack=method in _LAPACK or "calibration=asymptotic" in (option or []))
     options: dict[str, Any] = parse_options(option or [], method)
     if standardize is not None:
         options["standardize"] = standardize
-    made = ntk.make_test(method, level=level, **options)
-    ntk.use_cores(devices, lapack=made.uses_lapack)  # before the first use of JAX
     sample_x, sample_y = read_samples(x, y, demo, seed, header)
     found = ntk.plan(
         sample_x,
