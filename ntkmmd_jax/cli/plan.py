@@ -6,9 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ntkmmd_jax.cli.inputs import check_outputs, parse_options, read_samples
-
-_LAPACK = ("hotelling", "me", "scf")  # methods that call it, by default
+from ntkmmd_jax.cli.inputs import LAPACK, check_outputs, parse_options, read_samples
 
 
 def plan(
@@ -53,7 +51,7 @@ def plan(
 
     check_outputs(plot, save)
     # Before the first use of JAX, and to make a test may be one.
-    ntk.use_cores(devices, lapack=method in _LAPACK or "calibration=asymptotic" in (option or []))
+    ntk.use_cores(devices, lapack=method in LAPACK or "calibration=asymptotic" in (option or []))
     options: dict[str, Any] = parse_options(option or [], method)
     if standardize is not None:
         options["standardize"] = standardize
