@@ -1,7 +1,7 @@
 """Two-sample testing with the neural tangent kernel, in JAX.
 
 What draws at random takes `key` first and never has a default for it; only the outermost
-convenience, `two_sample_test(x, y, *, key=0)`, takes it by name. An int seed will do for a key.
+conveniences, `two_sample_test(x, y, *, key=0)` and `plan`, take it by name. An int seed will do.
 
 >>> import numpy as np
 >>> import ntkmmd_jax as ntk
@@ -21,6 +21,8 @@ from ntkmmd_jax._lib.cores import use_cores
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
 from ntkmmd_jax.networks import Network, convnet, fourier, freeze, from_flax, mlp
+from ntkmmd_jax.power.plan import plan
+from ntkmmd_jax.power.planned import Plan
 from ntkmmd_jax.power.sweep import power_sweep
 from ntkmmd_jax.power.table import PowerTable
 from ntkmmd_jax.theory.comparison import Comparison, compare
@@ -79,6 +81,7 @@ __all__ = [
     "Normal",
     "Permutation",
     "PilotNull",
+    "Plan",
     "PowerTable",
     "Scale",
     "SideBySide",
@@ -104,6 +107,7 @@ __all__ = [
     "methods",
     "mlp",
     "pilot_null",
+    "plan",
     "power_sweep",
     "side_by_side",
     "signed_measure",

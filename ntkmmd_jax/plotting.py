@@ -9,6 +9,7 @@ from matplotlib.figure import Figure as Figure
 
 if TYPE_CHECKING:
     from ntkmmd_jax.changepoint import Scan
+    from ntkmmd_jax.power.planned import Plan
     from ntkmmd_jax.power.table import PowerRow, PowerTable
     from ntkmmd_jax.theory.comparison import Comparison
     from ntkmmd_jax.twosample.result import TwoSampleResult
@@ -163,6 +164,34 @@ def power(table: "PowerTable", ax: Any = None) -> Any:
     ax.set_ylabel(f"power ({table.rows[0].n_runs} replicas)")
     ax.set_ylim(-0.02, 1.02)
     ax.legend(frameon=False, fontsize="small")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plan(found: "Plan", ax: Any = None) -> Any:
+    """Measured powers, the curve through them with its interval, the target and the size."""
+    ax = axes(ax)
+    sizes, rows = found.sizes, found.table.rows
+    beyond = found.largest if found.n is None else min(found.interval[1], 4 * found.n)
+    n = np.geomspace(sizes[0] / 1.3, 1.2 * max(beyond, *found.pilot), 200)
+    curve, low, high = np.transpose([found.power(at) for at in n])
+    ax.fill_between(n, low, high, color=BLUE, alpha=0.15, lw=0, label="95 % interval")
+    ax.plot(n, curve, color=BLUE, lw=1.5, label="curve")
+    powers(ax, sizes, rows, fmt="o", color="k", ms=4, label=f"subsamples of {rows[0].test!r}")
+    ax.axhline(found.target, color=GREEN, ls="--", lw=1.5, label=f"power {found.target:g}")
+    if found.n is not None:
+        ax.axvline(found.n, color=VERMILION, lw=1.5, label=f"n = {found.n:,} of each")
+    ax.axvspan(n[0], min(found.pilot), color=GREY, alpha=0.12, lw=0, label="pilot", zorder=-1)
+    ax.set_xscale("log")
+    ticks = np.outer(10.0 ** np.arange(9), (1, 2, 5)).ravel()
+    ticks = ticks[(n[0] <= ticks) & (ticks <= n[-1])]
+    ax.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+    ax.minorticks_off()
+    ax.set_xlim(n[0], n[-1])
+    ax.set_ylim(-0.02, 1.02)
+    ax.set_xlabel("samples of each")
+    ax.set_ylabel("power")
+    ax.legend(frameon=False, fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5))
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

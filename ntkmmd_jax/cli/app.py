@@ -9,12 +9,14 @@ import typer
 
 from ntkmmd_jax.cli.detect import detect
 from ntkmmd_jax.cli.inputs import (
+    LAPACK,
     check_outputs,
     parse_grid,
     parse_options,
     parse_sizes,
     read_samples,
 )
+from ntkmmd_jax.cli.plan import plan
 
 app = typer.Typer(
     help="Two-sample testing with the neural tangent kernel.",
@@ -25,6 +27,7 @@ app = typer.Typer(
 
 
 app.command()(detect)
+app.command()(plan)
 
 
 @app.callback()
@@ -132,11 +135,12 @@ def sweep(
     if family not in ntk.datasets.SAMPLERS:
         known = ", ".join(ntk.datasets.SAMPLERS)
         raise ValueError(f"unknown family {family!r}; the known ones are {known}")
-    tests = [ntk.make_test(name) for name in test or ["net"]]
+    for unknown in set(test or []) - set(ntk.methods()):
+        ntk.make_test(unknown)  # refuses it; to make one that is known may be a use of JAX
     if distributed:
         jax.distributed.initialize(coordinator, processes, process_id)
     else:
-        ntk.use_cores(devices, lapack=any(made.uses_lapack for made in tests))
+        ntk.use_cores(devices, lapack=not set(test or []).isdisjoint(LAPACK))
     checkpoint = out / "checkpoint.jsonl"
     if checkpoint.exists() and not resume and jax.process_index() == 0:
         raise ValueError(f"{checkpoint} is there already: --resume it, or choose another --out")

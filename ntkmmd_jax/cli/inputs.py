@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeGuard
 
+LAPACK = ("hotelling", "me", "scf")  # methods that call it as they are
 MOST_VALUES = 10_000  # of one grid parameter
 _LEAST = {"n": 2, "n_x": 2, "n_y": 2, "dim": 1}  # whole numbers in a grid
 _FLAGS = {"level": "--level", "n_permutations": "--permutations", "key": "--seed"}

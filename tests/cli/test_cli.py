@@ -118,6 +118,13 @@ def test_a_header_that_is_not_there_or_not_asked_for(tmp_path):
         read_sample(tmp_path / "a.npy", header=True)
 
 
+def test_standardized_is_said(ntkmmd_here):
+    for flags, said in (((), False), (("--standardize",), True), (("--no-standardize",), False)):
+        arguments = ("test", "x.npy", "y.npz", "--method", "gmmd", "--permutations", 19, *flags)
+        code, out, _ = ntkmmd_here(*arguments, "--json")
+        assert code == 0 and json.loads(out)["standardized"] is said
+
+
 def test_columns_of_files_are_matched_by_name(folder, ntkmmd_here):
     reports = []
     for name in ("y.csv", "turned.csv"):
@@ -164,6 +171,7 @@ SWEEP = ("sweep", "mean_shift", "-t", "hotelling", "--no-progress", "-g")
         (("test", "--demo", "-o", "momentum=x"), "momentum=x: takes a number"),
         (("test", "--demo", "-o", "shuffle=3"), "shuffle=3: takes true or false"),
         (("test", "--demo", "-o", "level=0.1"), "--option level=0.1: use --level for that"),
+        (("test", "--demo", "-o", "standardize=true"), "use --standardize for that"),
         (("test", "--demo", "-o", "x=1"), "--option x=1: use X for that"),
         (("test", "--demo", "-o", "=1"), "--option takes NAME=VALUE; got '=1'"),
         (("test", "--demo", "-o", "epochs=1", "-o", "epochs=2"), "epochs is given twice"),
@@ -243,6 +251,7 @@ def test_unreadable_files(folder, name, message):
         (("test", "x.npy", "y.npz", "-o", "rate=1"), "ntkmmd: method 'net' has no option"),
         (("test", "x.npy", "y.npz", "--level", "2"), "ntkmmd: level must lie in (0, 1)"),
         (("test", "x.npy", "y.npz", "--level", "two"), "ntkmmd: Invalid value"),
+        (("plan", "x.npy", "y.npz", "--power", "1"), "ntkmmd: power must lie between the level"),
         (("test", "--nonsense"), "ntkmmd: No such option"),
         (("tset",), "ntkmmd: No such command 'tset'"),
     ],
