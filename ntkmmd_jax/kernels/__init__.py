@@ -2,6 +2,7 @@
 
 from ntkmmd_jax.kernels.bins import bin_gram
 from ntkmmd_jax.kernels.collection import collection_bandwidths, exponents, rates
+from ntkmmd_jax.kernels.filtered import Filtered, fit_filters
 from ntkmmd_jax.kernels.gaussian import (
     gaussian_kernel,
     gaussian_profile,
@@ -9,16 +10,15 @@ from ntkmmd_jax.kernels.gaussian import (
     median_distance,
     squared_distances,
 )
-from ntkmmd_jax.kernels.landmarks import Features, fit_features
 from ntkmmd_jax.kernels.ntk import empirical_ntk, infinite_ntk, two_layer_ntk
 
 __all__ = [
-    "Features",
+    "Filtered",
     "bin_gram",
     "collection_bandwidths",
     "empirical_ntk",
     "exponents",
-    "fit_features",
+    "fit_filters",
     "gaussian_kernel",
     "gaussian_profile",
     "infinite_ntk",

@@ -7,20 +7,20 @@ import jax.numpy as jnp
 
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.kernels import Features
-from ntkmmd_jax.kernels.functions import ScaleKernel, TangentKernel
-from ntkmmd_jax.witness import KINDS, savable
+from ntkmmd_jax.kernels.units import GradientUnits, KernelUnits, RadialUnits
+from ntkmmd_jax.witness import KINDS, in_tiles, savable
 
-_KERNELS = {kind.__name__: kind for kind in (ScaleKernel, TangentKernel)}
+_UNITS = {kind.__name__: kind for kind in (RadialUnits, KernelUnits, GradientUnits)}
 
 
 @savable
 @record
-class FeatureWitness:
-    """g(z) = Σ_l a_l φ_l(z), in the features of a kernel."""
+class UnitsWitness:
+    """g(z) = Σ_l a_l h_l(z) − constant: a trained readout."""
 
-    kernel_features: Features
+    units: Any  # points -> (n, m)
     coefficients: jax.Array  # (m,) a
+    constant: jax.Array  # ()
     features: tuple[int, ...] = static()  # shape of one point
 
     def __call__(self, points: Any) -> jax.Array:
@@ -29,26 +29,20 @@ class FeatureWitness:
 
     def describe(self) -> dict[str, Any]:
         """What a file says of the witness beside its leaves; `blank` is the way back."""
-        found = self.kernel_features
-        own = {"kernel": type(found.kernel).__name__, "features": self.features}
-        shapes = {"landmarks": len(found.landmarks), "times": found.times}
-        return {**found.kernel.describe(), **own, **shapes}
+        own = {"of": type(self.units).__name__, "features": self.features}
+        return {**self.units.describe(), **own, "readout": len(self.coefficients)}
 
     @classmethod
-    def blank(cls, described: dict[str, Any], network: Any = None) -> "FeatureWitness":
+    def blank(cls, described: dict[str, Any], network: Any = None) -> "UnitsWitness":
         """A witness of shapes only, to be refilled with saved leaves."""
-        features, m = tuple(described["features"]), described["landmarks"]
-        kernel = _KERNELS[described["kernel"]].blank(described, features, network)
-        times, row, square = tuple(described["times"]), jnp.zeros(m), jnp.zeros((m, m))
-        filters = jnp.zeros((sum(t > 0 for t in times), m, m))
-        points = jnp.zeros((m, *features))
-        found = Features(kernel, points, square, row, square, filters, times=times)
-        return cls(found, row, features=features)
+        features = tuple(described["features"])
+        units = _UNITS[described["of"]].blank(described, features, network)
+        return cls(units, jnp.zeros(described["readout"]), jnp.zeros(()), features=features)
 
 
 @jax.jit
-def _values(witness: FeatureWitness, points: jax.Array) -> jax.Array:
-    return witness.kernel_features(points) @ witness.coefficients
+def _values(witness: UnitsWitness, points: jax.Array) -> jax.Array:
+    return in_tiles(lambda z: witness.units(z) @ witness.coefficients, points) - witness.constant
 
 
 @savable

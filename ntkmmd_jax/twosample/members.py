@@ -1,8 +1,8 @@
 """Members of a fused test: statistics of one signed measure, a tangent kernel and a time each.
 
-A `Scale` is the tangent kernel of `fourier` at infinite width, a Gaussian or Laplace kernel, at a
-scale of the pooled sample; a `Tangent` that of any network at θ0. Each has a statistic T(t) for
-every training time t (see `kernels.landmarks`); T_NTK is that at t = 0.
+A `Scale` is a network of radial units around landmarks, points of the pooled sample; a `Tangent` is
+any network at θ0. Each has a statistic T(t) for every training time t (see `kernels.filtered`);
+T_NTK is that at t = 0.
 
 `prepare` fixes what looks at pooled points only. What it gives knows the statistics of every
 labelling, those of a single measure, their moments under H0, and the witness.
@@ -17,46 +17,49 @@ import jax.numpy as jnp
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import Relabelling, centred, gram_null
-from ntkmmd_jax.kernels import Features, bin_gram, collection_bandwidths, fit_features
-from ntkmmd_jax.kernels.functions import ScaleKernel, TangentKernel
+from ntkmmd_jax.kernels import Filtered, bin_gram, collection_bandwidths, empirical_ntk, fit_filters
+from ntkmmd_jax.kernels.filtered import LONGEST
+from ntkmmd_jax.kernels.units import GradientUnits, KernelUnits, RadialUnits
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
 from ntkmmd_jax.networks.fourier import LAWS
-from ntkmmd_jax.twosample.fused_witness import FeatureWitness, FusedWitness
+from ntkmmd_jax.twosample.fused_witness import FusedWitness, UnitsWitness
 from ntkmmd_jax.witness import Witness, inner, velocity
 
-TIMES = (0.0, 1e2, 1e4)  # of a `Scale`, in units of 1/λ_1
+TIMES = (2.0**3, 2.0**10, 2.0**20)  # of a `Scale`, in units of 1/λ_1
+_FEW = 1024  # parameters up to which gradients of single points are features
 
 
 @record
-class Filtered:
-    """Features of a kernel, at some times."""
+class AtTimes:
+    """A trained readout, at some times."""
 
-    features: Features
+    filtered: Filtered
 
     def labelled(self, relabelling: Relabelling, placed: jax.Array) -> jax.Array:
         """T(t) of every labelling, shape (B + 1, times)."""
         bins = relabelling.bins
         assert bins is not None
-        sums = bins.centred(bins.sums(self.features(placed)))  # (s + 1, m)
-        v = jnp.matmul(relabelling.weights, sums, precision="highest")
-        return self.statistics(v).T
+        sums = bins.centred(bins.sums(self.filtered(placed)))  # (s + 1, m)
+        return self.statistics(jnp.matmul(relabelling.weights, sums, precision="highest")).T
 
     def moved(self, measure: SignedMeasure) -> jax.Array:
-        """v = Σ w_i φ(z_i), shape (m,)."""
-        return measure.weights @ self.features(measure.points)
+        """v = Σ w_i h(z_i), shape (m,)."""
+        return measure.weights @ self.filtered(measure.points)
 
     def statistics(self, v: jax.Array) -> jax.Array:
         """vᵀ Φ(tC) v of rows (..., m), shape (times, ...)."""
-        return jnp.sum(self.features.filtered(v) * v, axis=-1)
+        return jnp.sum(self.filtered.filtered(v) * v, axis=-1)
 
     def moments(self) -> tuple[jax.Array, jax.Array]:
         """Sum and sum of squares of the weights of the χ² law of T, for every time."""
-        return self.features.moments()
+        return self.filtered.moments()
 
-    def witness(self, v: jax.Array, shares: jax.Array, features: tuple[int, ...]) -> Any:
+    def witness(self, v: jax.Array, shares: jax.Array, features: tuple[int, ...]) -> UnitsWitness:
         """Σ_t share_t g_t."""
-        return FeatureWitness(self.features, shares @ self.features.filtered(v), features=features)
+        coefficients = shares @ self.filtered.filtered(v)
+        constant = self.filtered.mean @ coefficients
+        return UnitsWitness(self.filtered.units, coefficients, constant, features=features)
 
 
 @record
@@ -100,12 +103,12 @@ class AtStart:
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """A Gaussian or Laplace kernel at a scale of the pooled sample, at some times.
+    """Radial units around landmarks, at a scale of the pooled sample, at some times.
 
     Attributes:
-        position: Where σ lies: 0 at half the 5 % quantile of the pooled distances, 1 at twice the
-            95 % quantile, geometric in between.
-        law: Of the frequencies: "gaussian", or "cauchy" for the Laplace kernel.
+        position: Where their width σ lies: 0 at half the 5 % quantile of the pooled distances, 1 at
+            twice the 95 % quantile, geometric in between.
+        law: Their shape: "gaussian", or "cauchy" for that of the Laplace kernel.
         times: t ≥ 0, in units of 1/λ_1.
     """
 
@@ -118,24 +121,24 @@ class Scale:
         if not 0 <= self.position <= 1:
             raise ValueError(f"position must lie in [0, 1]; got {self.position!r}")
         if self.law not in LAWS:
-            raise ValueError(f"unknown law {self.law!r} of the frequencies; use one of {LAWS}")
+            raise ValueError(f"unknown law {self.law!r}; use one of {LAWS}")
 
     @property
     def names(self) -> tuple[str, ...]:
         """One a statistic."""
-        return tuple(f"{self.law} {self.position:g}, t = {t:g}" for t in self.times)
+        return tuple(f"{self.law} scale {self.position:g}, t = {t:g}" for t in self.times)
 
     @property
     def networks(self) -> tuple[Network, ...]:
-        """None: its width is infinite."""
+        """None of a user's: it takes any points."""
         return ()
 
-    def prepare(self, key: jax.Array, points: jax.Array, landmarks: jax.Array) -> Filtered:
-        """The scale and the features."""
+    def prepare(self, key: jax.Array, points: jax.Array, landmarks: jax.Array) -> AtTimes:
+        """The scale, and the units trained for all times."""
         del key  # nothing is random
         low, high = collection_bandwidths(landmarks, 2, geometric=True)[LAWS.index(self.law)]
-        kernel = ScaleKernel(low * (high / low) ** self.position, law=self.law)
-        return Filtered(fit_features(kernel, points, landmarks, self.times))
+        width = low * (high / low) ** self.position
+        return AtTimes(fit_filters(RadialUnits(landmarks, width, law=self.law), points, self.times))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +147,9 @@ class Tangent:
 
     Attributes:
         network: One of ours, a flax module, or a pair (init, apply).
-        times: t ≥ 0, in units of 1/λ_1; 0 alone takes gradients of bins and no landmarks.
+        times: t ≥ 0, in units of 1/λ_1. At 0 alone it is T_NTK, by gradients of bins. Else features
+            are filtered: the gradients, of a network with few parameters, and its kernel with the
+            landmarks, of any other.
         initializations: Kernels of so many θ0 are averaged.
     """
 
@@ -170,18 +175,20 @@ class Tangent:
         """Its network."""
         return (self.network,)
 
-    def prepare(
-        self, key: jax.Array, points: jax.Array, landmarks: jax.Array
-    ) -> Filtered | AtStart:
-        """θ0, and features for times other than 0."""
+    def prepare(self, key: jax.Array, points: jax.Array, landmarks: jax.Array) -> AtTimes | AtStart:
+        """θ0, and the features for times other than 0."""
+        network = self.network
         keys = jax.random.split(key, self.initializations)
-        kernel = TangentKernel(
-            tuple(self.network.init(k, points[:1]) for k in keys), network=self.network
-        )
-        if self.times != (0.0,):
-            return Filtered(fit_features(kernel, points, landmarks, self.times))
-        gram = centred(kernel(landmarks, landmarks)) / len(landmarks)
-        return AtStart(kernel.params, (jnp.trace(gram), jnp.sum(gram**2)), network=self.network)
+        params = tuple(network.init(k, points[:1]) for k in keys)
+        if self.times == (0.0,):
+            kernels = [empirical_ntk(network, at, landmarks) for at in params]
+            kernel = centred(jnp.mean(jnp.stack(kernels), axis=0)) / len(landmarks)
+            return AtStart(params, (jnp.trace(kernel), jnp.sum(kernel**2)), network=network)
+        count = sum(leaf.size for leaf in jax.tree.leaves(network.trainable(params[0])[1]))
+        if count * len(params) <= _FEW:
+            return AtTimes(fit_filters(GradientUnits(params, network=network), points, self.times))
+        units = KernelUnits(landmarks, params, network=network)
+        return AtTimes(fit_filters(units, points, self.times))
 
 
 Member = Scale | Tangent
@@ -194,6 +201,9 @@ def as_member(given: Any) -> Member:
 
 def _times(times: Any) -> tuple[float, ...]:
     given = tuple(times) if isinstance(times, tuple | list) else (times,)
-    if not given or not all(isinstance(t, int | float) and 0 <= t < float("inf") for t in given):
-        raise ValueError(f"times must be numbers of 0 or more, one at least; got {times!r}")
+    if not given or not all(isinstance(t, int | float) and 0 <= t <= LONGEST for t in given):
+        raise ValueError(
+            f"times must be numbers between 0 and {LONGEST:g} (in float32, longer ones see rounding "
+            f"only), one at least; got {times!r}"
+        )
     return tuple(map(float, given))

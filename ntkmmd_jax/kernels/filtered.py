@@ -1,0 +1,111 @@
+"""Features of points, filtered by training time.
+
+A network f(x; a) = Σ_l a_l h_l(x) of which the readout a is trained has the tangent kernel
+h(x)·h(x'). With C the covariance of h over the sample, λ_l its eigenvalues and, in its eigenbasis,
+v_l = Σ w_i h_l(z_i), the squared MMD is Σ v_l². Least-squares training for time t filters it,
+
+    T(t) = Σ_l Φ(t λ_l) v_l² = vᵀ Φ(tC) v,   Φ(x) = (1 − exp(−x)) / x,
+
+of which T_NTK is the limit t → 0; as t grows, what is rare in the kernel counts as much as what is
+common (Hotelling's T² in feature space, in the end). Times are in units of 1/λ_1, and so free of
+the scale of the features.
+
+Φ(tC) comes by doubling t, in matrix products alone: with D(x) = 1 − exp(−x),
+
+    D(2x) = D(x) (2 − D(x)),   Φ(2x) = Φ(x) (1 − D(x)/2),
+
+where small eigenvalues keep their digits. Times that are powers of 2 apart share the doublings. A
+library's eigenvalues would be as good, but on a busy CPU they take anything between 2 ms and a
+second, on several devices they can hang, and on accelerators they are slow.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.tiles import tile_by_tile
+
+_TILE = 4096  # points whose features are taken at once
+_START = 2.0**-3  # t λ_1 up to which Φ is its series
+_ROUNDING = 5e-7  # of eigenvalues in float32, as a share of λ_1: they are raised by that
+LONGEST = 2.0**20  # beyond which a time would see rounding only
+
+
+@record
+class Filtered:
+    """h(z), centred over the sample, and the filters Φ(tC) of some times."""
+
+    units: Any  # points -> (n, m), a pytree
+    mean: jax.Array  # (m,) taken off
+    covariance: jax.Array  # (m, m) C
+    filters: jax.Array  # (times > 0, m, m) Φ(tC)
+    times: tuple[float, ...] = static()
+
+    def __call__(self, points: jax.Array) -> jax.Array:
+        """h(z) − mean, shape (n, m)."""
+        return tile_by_tile(lambda block: self.units(block) - self.mean, points, _TILE)
+
+    def filtered(self, vectors: jax.Array) -> jax.Array:
+        """Φ(tC) v of rows (..., m) for every time, shape (times, ..., m)."""
+        filters = iter(self.filters)
+        return jnp.stack([_product(vectors, next(filters)) if t else vectors for t in self.times])
+
+    def moments(self) -> tuple[jax.Array, jax.Array]:
+        """Σ_l a_l and Σ_l a_l², a_l = Φ(tλ_l) λ_l the weights of the χ² law of T(t): (times,)."""
+        weights = self.filtered(self.covariance)
+        return jnp.trace(weights, axis1=1, axis2=2), jnp.sum(weights * weights.mT, axis=(1, 2))
+
+
+def fit_filters(units: Any, points: jax.Array, times: tuple[float, ...]) -> Filtered:
+    """Features, centred and filtered over the points."""
+    features = tile_by_tile(units, points, _TILE)
+    mean = features.mean(0)
+    centred = features - mean
+    covariance = _product(centred.T, centred) / len(points)
+    largest = jnp.maximum(_largest(covariance), jnp.finfo(mean.dtype).tiny)
+    filters = _filters(covariance / largest, times)
+    return Filtered(units, mean, covariance, filters, times=times)
+
+
+def _largest(matrix: jax.Array) -> jax.Array:
+    """The largest eigenvalue of a covariance matrix, by powers."""
+    start = matrix[jnp.argmax(jnp.diagonal(matrix))]
+
+    def power(_: int, v: jax.Array) -> jax.Array:
+        v = _product(matrix, v)
+        return v / jnp.maximum(jnp.linalg.norm(v), jnp.finfo(v.dtype).tiny)
+
+    return jnp.linalg.norm(_product(matrix, jax.lax.fori_loop(0, 30, power, start)))
+
+
+def _filters(relative: jax.Array, times: tuple[float, ...]) -> jax.Array:
+    """Φ(tC) for every time > 0, in the order given, of a covariance with largest eigenvalue 1."""
+    one = jnp.eye(len(relative), dtype=relative.dtype)
+    raised, found, now, both = relative + _ROUNDING * one, {}, math.nan, (one, one)
+    for time in sorted({t for t in times if t}):
+        doublings = math.log2(time / now)  # NaN at first
+        if doublings != round(doublings) if math.isfinite(doublings) else True:
+            doublings = max(0, math.ceil(math.log2(time / _START)))
+            both = _series(2.0**-doublings * time * raised, one)
+        both = jax.lax.fori_loop(0, round(doublings), _double, both)
+        now, found[time] = time, (both[1] + both[1].T) / 2
+    return jnp.stack([found[t] for t in times if t]) if found else one[None][:0]
+
+
+def _series(x: jax.Array, one: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """D(x) and Φ(x) of a small x."""
+    square = _product(x, x)
+    cube = _product(square, x)
+    return x - square / 2 + cube / 6, one - x / 2 + square / 6 - cube / 24
+
+
+def _double(_: int, both: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    d, phi = both
+    return 2 * d - _product(d, d), phi - _product(phi, d) / 2
+
+
+def _product(left: jax.Array, right: jax.Array) -> jax.Array:
+    return jnp.matmul(left, right, precision="highest")
