@@ -254,11 +254,12 @@ def _check_threads(mesh: Mesh, tests: dict[str, TwoSampleTest]) -> None:
 def _batch_size(cell: Cell, samples: tuple, mesh: Mesh) -> int:
     """Replicas at once on a device: as many as its cache holds, or a share of its memory."""
     key = jax.eval_shape(jax.random.key, 0)
-    networks = {getattr(test, "network", None) for test in cell.tests.values()}
-    params = [jax.eval_shape(f.init, key, samples[0]) for f in networks if f is not None]
-    per_replica = 4 * sum(
-        leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves((samples, params))
-    )
+    tests = list(cell.tests.values())
+    networks = {network for test in tests for network in test.networks}
+    params = [jax.eval_shape(f.init, key, samples[0]) for f in networks]
+    floats = sum(leaf.size for leaf in jax.tree.leaves((samples, params)))
+    held = max(test.scratch(sum(cell.sizes)) for test in tests)
+    per_replica = 4 * (4 * floats + held)
     budget = _CACHE if mesh.devices.flat[0].platform == "cpu" else 1e9
     return int(np.clip(budget // per_replica, 1, 256))
 

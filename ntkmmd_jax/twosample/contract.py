@@ -200,6 +200,11 @@ class TwoSampleTest:
         """T of one of many pairs of samples."""
         return self.compared(key, prepared, x, y).statistic()
 
+    def scratch(self, n: int) -> int:
+        """Numbers that a run of n points holds, beside points and parameters."""
+        del n
+        return 0
+
     def sizes(self, n_x: int, n_y: int) -> tuple[int, int]:
         """How many points of each are tested: those held out, or all."""
         return (n_x, n_y) if self.split_at is None else held_out(n_x, n_y, self.split_at)

@@ -149,9 +149,7 @@ class FusedNTK(TwoSampleTest):
         True
     """
 
-    members: Any = static(
-        default_factory=collection
-    )  # `Scale`, `Tangent`, or networks for their `Tangent`
+    members: Any = static(default_factory=collection)  # `Scale`, `Tangent`, or networks
     landmarks: int = static(default=256, kw_only=True)  # of the scales; all points, if no more
     bins: int | None = static(default=None, kw_only=True)  # None: as `bins_of` has it
     sharpness: Any = dataclasses.field(default=2.0, kw_only=True)  # of the soft maximum
@@ -208,6 +206,10 @@ class FusedNTK(TwoSampleTest):
     ) -> FusedEvidence:
         """The points; with members, if they are fixed."""
         return FusedEvidence(self, key, prepared, held)
+
+    def scratch(self, n: int) -> int:
+        """Numbers that a run holds: the features of n points."""
+        return len(self.members) * self.landmarks * (n + 4 * self.landmarks)
 
     def reach(self, n_x: int, n_y: int) -> tuple[int, str]:
         """How many values labellings of bins give to T."""

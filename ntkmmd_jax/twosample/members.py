@@ -126,7 +126,7 @@ class Scale:
     @property
     def names(self) -> tuple[str, ...]:
         """One a statistic."""
-        return tuple(f"{self.law} scale {self.position:g}, t = {t:g}" for t in self.times)
+        return tuple(f"{self.law} scale {self.position:g}, t = {t:.3g}" for t in self.times)
 
     @property
     def networks(self) -> tuple[Network, ...]:
@@ -203,7 +203,7 @@ def _times(times: Any) -> tuple[float, ...]:
     given = tuple(times) if isinstance(times, tuple | list) else (times,)
     if not given or not all(isinstance(t, int | float) and 0 <= t <= LONGEST for t in given):
         raise ValueError(
-            f"times must be numbers between 0 and {LONGEST:g} (in float32, longer ones see rounding "
-            f"only), one at least; got {times!r}"
+            f"times must be numbers between 0 and {LONGEST:g}, beyond which float32 sees rounding "
+            f"only, one at least; got {times!r}"
         )
     return tuple(map(float, given))
