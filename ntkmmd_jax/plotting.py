@@ -48,7 +48,7 @@ def result(result: "TwoSampleResult", ax: Any = None) -> Any:
     ax.set_xlabel(f"statistic of {result.method!r}")
     ax.set_ylabel("permutations")
     ax.margins(x=0.08, y=0.35)  # room for the legend above the bars
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(framealpha=0.9, edgecolor="none", fontsize="small")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -62,8 +62,8 @@ def members(members: "Members", ax: Any = None) -> Any:
     ax.bar_label(bars, [f"p = {row['pvalue']:.2g}" for row in rows], padding=3, fontsize="small")
     ax.invert_yaxis()
     ax.axvline(0, color="k", lw=0.8)
-    ax.margins(x=0.2)  # room for the p-values
-    ax.set_xlabel("z-score among the permutations; p-value of the member alone")
+    ax.margins(x=0.25)  # room for the p-values
+    ax.set_xlabel("z-score of each member, and its own p-value")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

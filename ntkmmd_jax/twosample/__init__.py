@@ -78,9 +78,7 @@ def make_test(method: str | TwoSampleTest, **options: Any) -> TwoSampleTest:
     return constructor(**fixed, **options)
 
 
-def shipped_test(
-    method: str, *, standardize: bool | None = None, **options: Any
-) -> TwoSampleTest:
+def shipped_test(method: str, *, standardize: bool | None = None, **options: Any) -> TwoSampleTest:
     """The test of a name as `two_sample_test` runs it: standardised, if it has a network."""
     test = make_test(method, **options)
     if standardize is None:
