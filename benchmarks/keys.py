@@ -16,7 +16,7 @@ import ntkmmd_jax as ntk
 METHODS = ("net", "ntk", "ntk-symmetric", "ntk-fuse", "gmmd")
 
 
-def main(delta=1.0, n=20, dim=3, seed=0):
+def main(delta=0.6, n=20, dim=3, seed=0):
     x, y = ntk.datasets.mean_shift(
         jax.random.key(int(seed)), int(n), int(n), delta=delta, dim=int(dim)
     )

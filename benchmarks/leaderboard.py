@@ -48,7 +48,7 @@ def main():
             stale.unlink()
     context = Context(name, given.runs, given.out, devices=given.devices, data=data())
     if given.published:
-        names = given.methods or tuple(published.OPTIONS)
+        names = given.methods or tuple(published.STYLES)
         found = published.curves(context, names, given.sizes, given.amplitudes)
     else:
         names = given.methods or tuple(ntk.methods())

@@ -191,8 +191,9 @@ def _figure(found: Sequence[Standing], names: Sequence[str], chosen: Sequence[Pr
     figure, axes = plotting.panels(rows, columns, 3.4 * columns, 3 * rows, sharex=True)
     flat, styles = list(axes.flat), _styles(names)
     for ax, problem in zip(flat, chosen, strict=False):
-        for one in (one for one in found if one.problem is problem and one.row is not None):
-            plotting.powers(ax, [one.median], [one.row], **styles[one.method])
+        for one in (one for one in found if one.problem is problem):
+            if one.row is not None:
+                plotting.powers(ax, [one.median], [one.row], **styles[one.method])
         ax.set_title(f"{problem.name}, n = {problem.n}", fontsize="small")
         ax.set_ylim(-0.03, 1.05)
         if problem.is_null:

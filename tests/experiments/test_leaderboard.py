@@ -78,8 +78,7 @@ def test_registry_and_problems():
     assert all(test.standardize == bool(test.networks) for test in plain.values())
 
 
-def test_published_beside_ours(tmp_path, monkeypatch):
-    monkeypatch.setitem(published.OPTIONS, "mmd-fuse", {"n_permutations": 39})
+def test_published_beside_ours(tmp_path):
     context = Context("published", 4, tmp_path, devices=1, progress=False)
     outcome = published.curves(context, ("mmd-fuse",), (), (0.5,))
     (number,) = outcome.numbers
