@@ -15,12 +15,18 @@ def best(run: Callable[[int], Any], times: int = 3) -> tuple[float, float]:
         run: Called with 0, 1, ...; what it returns is waited for.
         times: Runs after the first.
     """
+    first, *warm = seconds(run, times)
+    return min(warm), first
+
+
+def seconds(run: Callable[[int], Any], times: int) -> list[float]:
+    """Seconds of every run, the first of which compiles; so many come after it."""
     spent = []
     for i in range(times + 1):
         start = time.perf_counter()
         jax.block_until_ready(run(i))
         spent.append(time.perf_counter() - start)
-    return min(spent[1:]), spent[0]
+    return spent
 
 
 def peak_mb() -> float:

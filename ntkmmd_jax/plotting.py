@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ntkmmd_jax.power.planned import Plan
     from ntkmmd_jax.power.table import PowerRow, PowerTable
     from ntkmmd_jax.theory.comparison import Comparison
-    from ntkmmd_jax.twosample.result import TwoSampleResult
+    from ntkmmd_jax.twosample.result import Members, TwoSampleResult
     from ntkmmd_jax.twosample.side_by_side import SideBySide
 
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
@@ -32,10 +32,13 @@ def panels(rows: int, columns: int, width: float, height: float, **options: Any)
 
 
 def result(result: "TwoSampleResult", ax: Any = None) -> Any:
-    """Null histogram, statistic and threshold of a test."""
+    """Null histogram, statistic and threshold; beside it, unless axes are given, the members."""
     null = np.asarray(result.null)
     if null.ndim != 1 or np.ndim(result.statistic) != 0:
         raise ValueError("plot one result at a time: this one holds a batch of replicas")
+    if ax is None and result.members is not None:
+        _, (ax, beside) = panels(1, 2, 10, 3.4)
+        members(result.members, ax=beside)
     ax = axes(ax)
     if len(null):
         ax.hist(null, bins="auto", color=BLUE, alpha=0.45, label=f"null ({len(null)} permutations)")
@@ -46,7 +49,22 @@ def result(result: "TwoSampleResult", ax: Any = None) -> Any:
     ax.set_xlabel(f"statistic of {result.method!r}")
     ax.set_ylabel("permutations")
     ax.margins(x=0.08, y=0.35)  # room for the legend above the bars
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(framealpha=0.9, edgecolor="none", fontsize="small")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def members(members: "Members", ax: Any = None) -> Any:
+    """z-scores of the members of a fused statistic, the loudest on top, each with its p-value."""
+    ax, rows = axes(ax), members.rows()
+    scores = [row["zscore"] for row in rows]
+    colours = [VERMILION if score == scores[0] else BLUE for score in scores]
+    bars = ax.barh([row["member"] for row in rows], scores, color=colours, alpha=0.7)
+    ax.bar_label(bars, [f"p = {row['pvalue']:.2g}" for row in rows], padding=3, fontsize="small")
+    ax.invert_yaxis()
+    ax.axvline(0, color="k", lw=0.8)
+    ax.margins(x=0.25)  # room for the p-values
+    ax.set_xlabel("z-score of each member, and its own p-value")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -77,9 +95,12 @@ def report(result_: "TwoSampleResult", comparison_: "Comparison | None" = None) 
     """A test and, if given, its comparison of trained with exact, side by side."""
     if comparison_ is None:
         return result(result_).figure
-    figure, (left, right) = panels(1, 2, 10, 3.4)
-    result(result_, ax=left)
-    comparison(comparison_, ax=right)
+    fused = result_.members is not None
+    figure, found = panels(1, 2 + fused, 10 + 5 * fused, 3.4)
+    result(result_, ax=found[0])
+    if result_.members is not None:
+        members(result_.members, ax=found[1])
+    comparison(comparison_, ax=found[-1])
     return figure
 
 

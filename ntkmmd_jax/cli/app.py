@@ -83,6 +83,8 @@ def test(
     )
     report: dict[str, Any] = result.to_dict()
     text = [repr(result)]
+    if result.members is not None:
+        text += ["", "its members, the loudest first:", str(result.members)]
     comparison = ntk.compare(seed, sample_x, sample_y) if compare else None
     if comparison is not None:
         report["compare"] = comparison.to_dict()

@@ -57,6 +57,7 @@ class Outcome:
     numbers: list[Number]
     figure: Any  # matplotlib's
     remarks: str = ""  # what came out, and why it differs from the paper where it does
+    table: list[list[str]] | None = None  # to report in place of one line a number; head first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +138,7 @@ class Experiment:
                 {**dataclasses.asdict(number), "agreement": number.agreement}
                 for number in outcome.numbers
             ],
+            "table": outcome.table,
             "versions": {name: importlib.metadata.version(name) for name in names},
         }
         context.out.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,17 @@
-"""The experiments by identifier, in the order of the paper."""
+"""The experiments by identifier: the paper's in its order, then ours."""
 
-from ntkmmd_jax.experiments import architectures, fig1, fig2, fig3, fig4, figA1, mixtures, tabA3
+from ntkmmd_jax.experiments import (
+    architectures,
+    fig1,
+    fig2,
+    fig3,
+    fig4,
+    figA1,
+    leaderboard,
+    mixtures,
+    published,
+    tabA3,
+)
 from ntkmmd_jax.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -14,5 +25,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *mixtures.EXPERIMENTS,
         *architectures.EXPERIMENTS,
         tabA3.EXPERIMENT,
+        leaderboard.EXPERIMENT,
+        published.EXPERIMENT,
     )
 }

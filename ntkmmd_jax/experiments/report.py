@@ -99,7 +99,10 @@ def write_report(out: Path) -> None:
 
 
 def _rows(entry: dict[str, Any]) -> list[list[str]]:
-    rows = []
+    """The table, its head first: the experiment's own, or a line a number."""
+    if entry.get("table"):
+        return entry["table"]
+    rows = [["", "ours", "95 % interval", "published", "agreement"]]
     for number in entry["numbers"]:
         low, high, published = number["low"], number["high"], number["published"]
         interval = "" if low is None else f"[{low:.3f}, {high:.3f}]"
@@ -117,15 +120,13 @@ def _summary(entry: dict[str, Any]) -> str:
     return f"{start}{entry['runs']} runs{paper}, {entry['seconds']:.0f} s, seed {entry['seed']}."
 
 
-_HEAD = ["", "ours", "95 % interval", "published", "agreement"]
-
-
 def _markdown(entry: dict[str, Any]) -> str:
     lines = [f"## {entry['id']}: {entry['title']}", "", _summary(entry), ""]
     lines += [text + "\n" for text in (entry["remarks"], entry["about"]) if text]
-    lines += [f"![{entry['id']}]({entry['id']}.png)", "", f"| {' | '.join(_HEAD)} |"]
-    lines += ["|" + "---|" * len(_HEAD)]
-    lines += [f"| {' | '.join(row)} |" for row in _rows(entry)]
+    head, *rows = _rows(entry)
+    lines += [f"![{entry['id']}]({entry['id']}.png)", "", f"| {' | '.join(head)} |"]
+    lines += ["|" + "---|" * len(head)]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([*lines, ""])
 
 
@@ -133,7 +134,7 @@ def _html(entry: dict[str, Any], out: Path) -> str:
     picture = base64.b64encode((out / f"{entry['id']}.png").read_bytes()).decode()
     cells = [
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in [_HEAD, *_rows(entry)]
+        for row in _rows(entry)
     ]
     return (
         f"<h2>{entry['id']}: {html.escape(entry['title'])}</h2><p>{_summary(entry)}</p>"

@@ -90,7 +90,8 @@ def power_sweep(
             finished, seconds = int(all_finished[c]), float(all_seconds[c])
             counts = np.asarray(all_counts[c])
             bar.start(cell.point, finished)
-            size = batch_size or _batch_size(cell, samples[c], mesh)
+            most = -(-n_runs // mesh.size)  # a batch is run whole
+            size = batch_size or min(_batch_size(cell, samples[c], mesh), most)
             rounds = _rounds(n_runs, size * mesh.size)
             while finished < n_runs:
                 start = time.perf_counter()

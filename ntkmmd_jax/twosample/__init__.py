@@ -78,6 +78,14 @@ def make_test(method: str | TwoSampleTest, **options: Any) -> TwoSampleTest:
     return constructor(**fixed, **options)
 
 
+def shipped_test(method: str, *, standardize: bool | None = None, **options: Any) -> TwoSampleTest:
+    """The test of a name as `two_sample_test` runs it: standardised, if it has a network."""
+    test = make_test(method, **options)
+    if standardize is None:
+        standardize = bool(test.networks)
+    return dataclasses.replace(test, standardize=standardize)
+
+
 def two_sample_test(
     x: Any,
     y: Any,
@@ -122,10 +130,8 @@ def two_sample_test(
             )
         test = make_test(method, **options)
     else:
-        test = make_test(method, level=level, n_permutations=n_permutations, **options)
-        if standardize is None:
-            standardize = bool(test.networks)
-        test = dataclasses.replace(test, standardize=standardize)
+        options = {"level": level, "n_permutations": n_permutations, **options}
+        test = shipped_test(method, standardize=standardize, **options)
     x, y = as_samples(x, y)
     check_finite(x, "x")
     check_finite(y, "y")
@@ -162,6 +168,7 @@ __all__ = [
     "as_key",
     "make_test",
     "methods",
+    "shipped_test",
     "streamed_test",
     "two_sample_test",
 ]

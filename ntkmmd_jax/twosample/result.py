@@ -140,7 +140,10 @@ class TwoSampleResult:
         }
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the null histogram with statistic and threshold; returns the matplotlib axes."""
+        """Draw the null histogram with statistic and threshold; returns the matplotlib axes.
+
+        A fused result has its members in a panel beside it, unless axes are given.
+        """
         from ntkmmd_jax import plotting
 
         return plotting.result(self, ax=ax)

@@ -58,6 +58,15 @@ def test_text_plot_compare_and_save(folder):
     assert (folder / "r.npz").is_file()
 
 
+def test_a_fused_result_lists_its_members(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["ntkmmd", "test", "x.npy", "y.npz", "--method", "ntk-fuse"])
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr().out
+    assert "its members, the loudest first:" in said and "softplus mlp, t = 0" in said
+
+
 def test_every_reader_reads_the_same(folder):
     x, y = np.load(folder / "x.npy"), np.load(folder / "both.npz")["y"]
     for name in ("x.npy", "both.npz:x", "x.csv"):

@@ -2,6 +2,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 import optax
 import pandas as pd
@@ -194,6 +195,18 @@ def test_plot(results, tmp_path):
         results["net"].threshold,
         results["net"].statistic,
     ]
+
+
+def test_plot_of_a_fused_result_shows_its_members():
+    result = ntk.two_sample_test(X, Y, method="ntk-fuse", n_permutations=99)
+    ax = result.plot()
+    null, members = ax.figure.axes
+    assert null is ax and len(members.patches) == len(result.members.names)
+    scores = [bar.get_width() for bar in members.patches]
+    assert scores == sorted(result.members.zscore.tolist(), reverse=True)
+    alone = result.plot(ax=plt.figure().subplots())
+    assert len(alone.figure.axes) == 1  # axes given are for the null alone
+    plt.close("all")
 
 
 def test_nan_never_passes_silently():
