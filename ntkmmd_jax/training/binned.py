@@ -84,8 +84,11 @@ class BinnedStream:
 
     def witness(self) -> Witness:
         """The exact witness of all samples so far; both sides must have been seen."""
-        self.check_seen()
-        bins, rows, v = self.in_bins()
+        return self.witness_of(*self.in_bins())
+
+    def witness_of(self, bins: Bins, rows: list[Row], rest: Row) -> Witness:
+        """The same, from what `in_bins` gives."""
+        v = rest.copy()
         for k, row in enumerate(rows):
             v += row / (self.n_x if k < bins.x else -self.n_y)
         flat, unravel = ravel_pytree(self.network.trainable(self.params)[1])

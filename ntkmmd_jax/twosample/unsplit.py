@@ -11,6 +11,7 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax import calibration
@@ -24,6 +25,8 @@ from ntkmmd_jax.twosample.calibrations import permuted_result
 from ntkmmd_jax.twosample.evidence import Permuted
 from ntkmmd_jax.twosample.ntk import NTKMMD
 from ntkmmd_jax.twosample.result import TwoSampleResult
+
+_WEIGHTS = 8192  # of the network, whose products are taken at once
 
 
 def unsplit_test(test: NTKMMD, key: Any, stream: BinnedStream) -> TwoSampleResult:
@@ -42,11 +45,9 @@ def unsplit_test(test: NTKMMD, key: Any, stream: BinnedStream) -> TwoSampleResul
     bins, rows, rest = stream.in_bins()
     _check_bins(stream, bins, test.level)
     relabelling = _relabel(key, bins, test)
-    placed = np.stack(
-        [*(rows[i] for i in np.asarray(relabelling.order)), rest.astype(rows[0].dtype)]
-    )
-    found = _of_bins(test, relabelling, placed)
-    return dataclasses.replace(found, witness=stream.witness())
+    placed = [*(rows[i] for i in np.asarray(relabelling.order)), rest]
+    found = _of_gram(test, relabelling, _gram(placed, bins))
+    return dataclasses.replace(found, witness=stream.witness_of(bins, rows, rest))
 
 
 @jax.jit
@@ -65,12 +66,28 @@ def _relabel(key: jax.Array, bins: Bins, test: NTKMMD) -> Relabelling:
     return calibration.relabel_bins(test.keys(key).null, bins, test.n_permutations)
 
 
+def _gram(placed: list[np.ndarray], bins: Bins) -> jax.Array:
+    """The centred Gram matrix of s + 1 vectors, some weights of the network at a time."""
+    dtype, p = placed[0].dtype, len(placed[0])
+    total = jnp.zeros((len(placed), len(placed)), dtype)
+    for start in range(0, p, _WEIGHTS):
+        part = np.zeros((len(placed), min(p, _WEIGHTS)), dtype)  # filled up at 0: one shape
+        for row, vector in zip(part, placed, strict=True):
+            row[: p - start] = vector[start : start + _WEIGHTS]
+        total = _add_products(total, part, bins)
+    return total
+
+
+@jax.jit(static_argnums=2, donate_argnums=0)
+def _add_products(total: jax.Array, part: jax.Array, bins: Bins) -> jax.Array:
+    return total + gram_of_sums(part, bins)
+
+
 @jax.jit
-def _of_bins(test: NTKMMD, relabelling: Relabelling, placed: jax.Array) -> TwoSampleResult:
-    """From the sums of the placed bins and of the rest, (s + 1, p)."""
+def _of_gram(test: NTKMMD, relabelling: Relabelling, gram: jax.Array) -> TwoSampleResult:
     bins = relabelling.bins
     assert bins is not None
-    null = calibration.gram_null(relabelling, gram_of_sums(placed, bins), unbiased=test.unbiased)
+    null = calibration.gram_null(relabelling, gram, unbiased=test.unbiased)
     found = permuted_result(Permuted(null, relabelling.observed), test.level)
     return dataclasses.replace(found, method=test.method, n_x=bins.n_x, n_y=bins.n_y)
 

@@ -1,7 +1,5 @@
 """The streamed test without a split, against the test in memory and float64 kernel matrices."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,6 @@ import pytest
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax import binned, calibration, datasets
-from ntkmmd_jax.measure import Bins, signed_measure
 from ntkmmd_jax.twosample.binned import bins_of
 from tests.conftest import binomial_band
 
@@ -41,7 +38,7 @@ def assert_same(a, b):
 
 @pytest.mark.parametrize("sizes", [(20, 20), (37, 95), (900, 700)])
 def test_a_short_stream_is_the_test_in_memory(sizes):
-    """To the bit: the same points, θ0, labellings and program."""
+    """The same points, θ0 and labellings, in another program: equal to float rounding."""
     x, y = samples(*sizes, shift=0.3)
     found = ntk.streamed_test(3, NETWORK, batches(x, y))
     whole = ntk.NTKMMD(network=NETWORK, train_fraction=None)(3, x, y).concrete()
