@@ -32,8 +32,8 @@ from ntkmmd_jax.training.streaming import checked_batch, saved_network
 from ntkmmd_jax.witness import Witness, velocity
 
 _KIND = "BinnedStream"  # of its files
-Row = np.ndarray  # (p,) a sum of gradients
-Node = tuple[int, Row]  # over so many chunks
+_Row = np.ndarray  # (p,) a sum of gradients
+_Node = tuple[int, _Row]  # over so many chunks
 
 
 @record
@@ -41,7 +41,7 @@ class Side:
     """What is held of one of the two streams, in memory of the host."""
 
     points: np.ndarray  # (m, ...) the last, not yet differentiated
-    rows: tuple[Row, ...] = ()  # sums over the others, as `doubling` has them
+    rows: tuple[_Row, ...] = ()  # sums over the others, as `doubling` has them
     count: int = static(default=0)  # chunks in them
 
 
@@ -86,7 +86,7 @@ class BinnedStream:
         """The exact witness of all samples so far; both sides must have been seen."""
         return self.witness_of(*self.in_bins())
 
-    def witness_of(self, bins: Bins, rows: list[Row], rest: Row) -> Witness:
+    def witness_of(self, bins: Bins, rows: list[_Row], rest: _Row) -> Witness:
         """The same, from what `in_bins` gives."""
         v = rest.copy()
         for k, row in enumerate(rows):
@@ -102,14 +102,14 @@ class BinnedStream:
             if n == 0:
                 raise ValueError(f"no sample of {name} has been seen yet")
 
-    def settled(self, side: Side) -> tuple[list[Node], list[Row]]:
+    def settled(self, side: Side) -> tuple[list[_Node], list[_Row]]:
         """Gradients of all points of a side: sums over whole chunks, and over those of no chunk."""
         chunks, inside = self.differentiated(side.points), len(side.points) // self.chunk
         rows, count = doubling.pushed(side.rows, side.count, chunks[:inside], self.bins)
         sizes = doubling.sizes(count, doubling.level(count, self.bins))
         return list(zip(sizes, rows, strict=True)), list(chunks[inside:])
 
-    def in_bins(self) -> tuple[Bins, list[Row], Row]:
+    def in_bins(self) -> tuple[Bins, list[_Row], _Row]:
         """Full bins of one size, their sums, x first, and the weighted sum of the rest.
 
         The size is that of the longer stream's bins; the bins of the other are merged up to it.
@@ -118,7 +118,7 @@ class BinnedStream:
         n_x, n_y = self.n_x, self.n_y
         k = doubling.level(max(n_x, n_y) // self.chunk, self.bins)
         rest = np.zeros(self.weights, np.float64)
-        full: list[list[Row]] = []
+        full: list[list[_Row]] = []
         for side, weight in ((self.x, 1 / n_x), (self.y, -1 / n_y)):
             nodes, left = self.settled(side)
             nodes = doubling.merged(nodes, k)
@@ -172,8 +172,9 @@ def init(
         network: A network of ours or an `(init, apply)` pair.
         params: θ0, as `network.init` draws it.
         features: Shape of one point, or the number of its coordinates.
-        bins: At most so many bins of x and as many of y, each of p numbers; even. A stream that
-            is long has half of them at least.
+        bins: At most so many bins of x and as many of y, each of p numbers; even. A long stream
+            has half of them at least, but both have bins of one size: if y is r times as long as
+            x, x has bins / 2r to bins / r. Take more where lengths are very different.
         chunk: Points of the smallest bin.
     """
     network = as_network(network)

@@ -15,7 +15,7 @@ import numpy as np
 from flax import linen, nnx
 
 from ntkmmd_jax._lib.keys import as_key
-from ntkmmd_jax._lib.points import as_points, check_finite
+from ntkmmd_jax._lib.points import as_array, as_points, check_finite
 from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax.calibration import check_level, check_reach, labellings
 from ntkmmd_jax.measure import Bins
@@ -97,10 +97,10 @@ def _streamed(
     given = [batch for batch in first if batch is not None]
     if not given:
         raise ValueError("the first batch has neither x nor y")
-    point = as_points(given[0])[:1]
-    check_network(test.network, point.shape[1:])
-    params = test.prepare(test.keys(as_key(key)).prepare, point)
-    stream = binned.init(test.network, params, point.shape[1:])
+    features = as_array(given[0]).shape[1:]
+    check_network(test.network, features)
+    params = test.prepare(test.keys(as_key(key)).prepare, jnp.zeros((1, *features)))
+    stream = binned.init(test.network, params, features)
     batches = itertools.chain([first], batches)
     return binned.accumulate(stream, batches, progress=progress), test
 

@@ -5,6 +5,7 @@
 The bins of x and of y are sums over equally many points, each by the same tree of the same program,
 so that under H0 they are exchangeable to the last bit; what fills no bin keeps its labels. A stream
 so short that its points are all there is tested as `NTKMMD(train_fraction=None)` tests a sample.
+When to stop the stream must not depend on what it says: the p-value is that of its length.
 """
 
 import dataclasses

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ntkmmd_jax._lib.files import load_leaves, save_leaves
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
 from ntkmmd_jax.networks import mlp
 from ntkmmd_jax.training import binned, doubling
@@ -149,3 +150,23 @@ def test_a_stream_of_another_network_is_refused(tmp_path):
     path = stream_of(X, Y).save(tmp_path / "stream.npz")
     with pytest.raises(ValueError, match=r"is of a stream with network .*softplus.*relu"):
         binned.load(path, network=mlp(8, activation="relu"))
+
+
+def test_files_that_lie_are_refused(tmp_path):
+    path = stream_of(X, Y).save(tmp_path / "stream.npz")
+    leaves, header = load_leaves(path, "BinnedStream")
+    many = 10**12
+    lies = [{"n_x": many}, {"n_y": 299}, {"n_x": -1}, {"n_x": "a"}, {"features": [many]}]
+    lies += [{"bins": many, "n_x": many**2}, {"bins": 3}, {"chunk": 0}, {"chunk": None}]
+    for lie in lies:
+        bad = save_leaves(tmp_path / "bad.npz", leaves, kind="BinnedStream", **{**header, **lie})
+        with pytest.raises(ValueError, match=r"bad\.npz"):
+            binned.load(bad)
+    for missing in header:
+        known = {name: value for name, value in header.items() if name != missing}
+        bad = save_leaves(tmp_path / "bad.npz", leaves, kind="BinnedStream", **known)
+        with pytest.raises(ValueError, match=r"bad\.npz"):
+            binned.load(bad)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="not a whole file of ours"):
+        binned.load(path)
