@@ -3,7 +3,9 @@
     python benchmarks/linear_time.py
 
 Each row is a process of its own, so that its peak memory is its own. d = 100, m = 512, 400
-permutations, n samples of each of x and y. "Seconds" is the second run, "first" has compilation in.
+permutations, n samples of each of x and y; "stream" trains on one half of them and tests on the
+other, "no split" tests T_NTK of all, summed over bins on the way. "Seconds" is
+the second run, "first" has compilation in.
 """
 
 import json
@@ -26,13 +28,12 @@ def one_call(n):
     return lambda key: ntk.two_sample_test(x, y, method="ntk", key=key)
 
 
-def streamed(n):
+def batches_of():
+    """A function of a key and a length: batches of the covariance shift, drawn on the way."""
     import jax
 
     import ntkmmd_jax as ntk
-    from ntkmmd_jax.training import streaming
 
-    network = ntk.mlp()
     draw = jax.jit(lambda key: ntk.datasets.covariance_shift(key, BATCH, BATCH, rho=0.02, dim=D))
 
     def batches(key, total):
@@ -40,6 +41,17 @@ def streamed(n):
             x, y = draw(jax.random.fold_in(key, i))
             size = min(BATCH, total - start)
             yield x[:size], y[:size]
+
+    return batches
+
+
+def streamed(n):
+    import jax
+
+    import ntkmmd_jax as ntk
+    from ntkmmd_jax.training import streaming
+
+    network, batches = ntk.mlp(), batches_of()
 
     def run(key):
         k_init, k_train, k_test, k_null = jax.random.split(jax.random.key(key), 4)
@@ -51,8 +63,25 @@ def streamed(n):
     return run
 
 
+def unsplit(n):
+    import jax
+
+    import ntkmmd_jax as ntk
+
+    network, batches = ntk.mlp(), batches_of()
+
+    def run(key):
+        k_data, k_test = jax.random.split(jax.random.key(key))
+        return ntk.streamed_test(k_test, network, batches(k_data, n))
+
+    return run
+
+
+KINDS = {"one call": one_call, "stream": streamed, "no split": unsplit}
+
+
 def measure(kind, n):
-    run = {"one call": one_call, "stream": streamed}[kind](n)
+    run = KINDS[kind](n)
     baseline = peak_mb()
     times = []
     for key in range(2):
@@ -70,7 +99,7 @@ def measure(kind, n):
 
 def main():
     print(f"{'':10}{'n':>10}{'first s':>9}{'seconds':>9}{'MB before':>11}{'MB peak':>9}{'p':>8}")
-    for kind in ("one call", "stream"):
+    for kind in KINDS:
         for n in (10**3, 10**4, 10**5, 10**6):
             if kind == "one call" and n > 10**5:
                 continue

@@ -26,7 +26,7 @@ from ntkmmd_jax.power.planned import Plan
 from ntkmmd_jax.power.sweep import power_sweep
 from ntkmmd_jax.power.table import PowerTable
 from ntkmmd_jax.theory.comparison import Comparison, compare
-from ntkmmd_jax.training import SGD, Trajectory, streaming, trained_witness, trajectory
+from ntkmmd_jax.training import SGD, Trajectory, binned, streaming, trained_witness, trajectory
 from ntkmmd_jax.twosample import (
     C2ST,
     NTKMMD,
@@ -92,6 +92,7 @@ __all__ = [
     "TwoSampleResult",
     "TwoSampleTest",
     "Witness",
+    "binned",
     "calibration",
     "changepoint",
     "compare",

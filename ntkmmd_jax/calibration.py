@@ -21,6 +21,7 @@ Nor need a pool have all labellings: those that are constant on bins (`measure.B
 and points that fill no bin take places whose label is the same in every row.
 """
 
+import dataclasses
 import math
 from typing import Any
 
@@ -139,6 +140,12 @@ def relabel(
     return Relabelling(labels, order, observed, n_x=n_x, bins=bins)
 
 
+def relabel_bins(key: jax.Array, bins: Bins, n_permutations: int) -> Relabelling:
+    """Place bins whose sums are there already; `order` says which bin, x first, stands where."""
+    placed = relabel(key, bins.x, bins.y, n_permutations)
+    return dataclasses.replace(placed, n_x=bins.n_x, bins=bins)
+
+
 @record
 class NullStatistics:
     """The statistic under every labelling of a pool."""
@@ -160,6 +167,10 @@ def score_null(relabelling: Relabelling, scores: jax.Array) -> NullStatistics:
     n_x, n = relabelling.n_x, len(scores)
     # The weights sum to 0, so the mean drops out; without it, sums do not cancel.
     centred_scores = scores - scores.mean()
+    if relabelling.bins is not None:
+        with jax.default_matmul_precision("highest"):
+            values = relabelling.weights @ relabelling.bins.sums(centred_scores)
+        return NullStatistics(values, _rounding(centred_scores, 2))
     values = (1 / n_x + 1 / (n - n_x)) * _label_sums(relabelling.labels, centred_scores)
     return NullStatistics(values, _rounding(centred_scores, 2))
 
@@ -262,13 +273,13 @@ def labellings(n_x: int, n_y: int, *, even: bool = False) -> int:
     return some // (2 if even and n_x == n_y else 1)
 
 
-def check_reach(values: int, level: Any, where: str) -> None:
+def check_reach(values: int, level: Any, where: str, advice: str = "take more samples") -> None:
     """Raise if a null law of so many equally likely values has no tail as small as the level."""
     if isinstance(level, int | float | np.number) and values < (1 - 1e-6) / level:
         raise ValueError(
             f"{where} can be relabelled in {values} different ways only, so that a p-value is "
             f"below 1/{values} = {1 / values:.2g} by luck alone, and level {level} cannot be "
-            "reached: take more samples, or a larger level"
+            f"reached: {advice}, or a larger level"
         )
 
 

@@ -8,7 +8,7 @@ over the test points are the witness of the NTK-MMD in linear time, without a ke
 g(x) = Σ_i K_0(x, z_i) w_i, hence T_a = ⟨v_train, v_test⟩ and T_NTK = |v|².
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +22,11 @@ from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, NetworkLike, Params, merged, restored, two_layer
 
 TILE = 2048  # points that are differentiated at once: memory does not grow with n beyond it
-
-
+T = TypeVar("T")
 KINDS: dict[str, type] = {}  # witnesses that can be saved and loaded, by name
 
 
-def savable(cls: type) -> type:
+def savable(cls: type[T]) -> type[T]:
     """Register a witness class: `describe()` gives its static part, `blank(...)` takes it back."""
     KINDS[cls.__name__] = cls
     return cls

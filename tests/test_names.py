@@ -8,9 +8,9 @@ from types import ModuleType
 import pytest
 
 import ntkmmd_jax as ntk
-from ntkmmd_jax.training import streaming
+from ntkmmd_jax.training import binned, streaming
 
-PUBLIC = [ntk, ntk.theory, ntk.changepoint, ntk.datasets, ntk.calibration, streaming]
+PUBLIC = [ntk, ntk.theory, ntk.changepoint, ntk.datasets, ntk.calibration, streaming, binned]
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(ntk.__path__, "ntkmmd_jax.")
@@ -58,6 +58,6 @@ def test_side_by_side_is_a_function_only():
     assert "ntkmmd_jax.side_by_side" not in MODULES  # which would hide it once imported
 
 
-@pytest.mark.parametrize("module", [streaming, ntk.changepoint])
+@pytest.mark.parametrize("module", [streaming, binned, ntk.changepoint])
 def test_streams_share_a_vocabulary(module):
     assert all(callable(getattr(module, name)) for name in ("init", "step", "load"))

@@ -1,6 +1,6 @@
 """Kernels: the neural tangent kernel, three ways, the Gaussian kernel, and collections."""
 
-from ntkmmd_jax.kernels.bins import bin_gram
+from ntkmmd_jax.kernels.bins import bin_gram, gram_of_sums
 from ntkmmd_jax.kernels.collection import collection_bandwidths, exponents, rates
 from ntkmmd_jax.kernels.filtered import Filtered, fit_filters
 from ntkmmd_jax.kernels.gaussian import (
@@ -21,6 +21,7 @@ __all__ = [
     "fit_filters",
     "gaussian_kernel",
     "gaussian_profile",
+    "gram_of_sums",
     "infinite_ntk",
     "median_bandwidth",
     "median_distance",

@@ -31,9 +31,14 @@ def bin_gram(network: Network, params: Params, placed: jax.Array, bins: Bins) ->
         at_rest = ravel_pytree(velocity(network, params, rest))[0]
     if len(bins) * p <= _FLOATS:
         v = bin_gradients(network, params, binned)
-        v = bins.centred(jnp.concatenate([v, at_rest[None]]))
-        return _product(v, v)
+        return gram_of_sums(jnp.concatenate([v, at_rest[None]]), bins)
     return _tiled_gram(network, params, binned, at_rest, bins, max(1, _FLOATS // (2 * p)))
+
+
+def gram_of_sums(sums: jax.Array, bins: Bins) -> jax.Array:
+    """The centred Gram matrix of gradients summed over placed bins, and those of the rest."""
+    v = bins.centred(sums)
+    return _product(v, v)
 
 
 def gram_of_kernel(kernel: jax.Array, bins: Bins) -> jax.Array:

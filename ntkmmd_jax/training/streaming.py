@@ -78,10 +78,8 @@ def load(path: str | os.PathLike, *, network: Any = None) -> WitnessStream:
     network = None if network is None else as_network(network)
     leaves, header = load_leaves(path, _KIND)
     with whole_file(path):
-        recipe, features = header["network"], tuple(header["features"])
-        network = restored(recipe, network)
-        if (own := json.loads(json.dumps(network.recipe))) != recipe:
-            raise FileError(f"{path} is of a stream with network {recipe}; this one has {own}")
+        features = tuple(header["features"])
+        network = saved_network(path, header["network"], network)
 
         def blank(key: jax.Array, x: jax.Array) -> WitnessStream:
             return init(network, network.init(key, x), features)
@@ -89,6 +87,14 @@ def load(path: str | os.PathLike, *, network: Any = None) -> WitnessStream:
         one = jax.ShapeDtypeStruct((1, *features), jnp.result_type(float))
         like = jax.eval_shape(blank, jax.random.key(0), one)
         return refill(like, leaves, source=str(path))
+
+
+def saved_network(path: str | os.PathLike, recipe: Any, network: Network | None) -> Network:
+    """The network of a saved stream; refuse to go on with another."""
+    network = restored(recipe, network)
+    if (own := json.loads(json.dumps(network.recipe))) != recipe:
+        raise FileError(f"{path} is of a stream with network {recipe}; this one has {own}")
+    return network
 
 
 def init(
@@ -112,10 +118,11 @@ def init(
 
 def step(stream: WitnessStream, x: Any = None, y: Any = None) -> WitnessStream:
     """Take in a batch of x, of y, or of both; bad input raises and leaves the stream as it was."""
-    return _step(stream, _checked(stream, x, "x"), _checked(stream, y, "y"))
+    return _step(stream, checked_batch(stream, x, "x"), checked_batch(stream, y, "y"))
 
 
-def _checked(stream: WitnessStream, batch: Any, name: str) -> jax.Array | None:
+def checked_batch(stream: Any, batch: Any, name: str) -> jax.Array | None:
+    """A batch as points like those of a stream; refuse any other."""
     if batch is None:
         return None
     batch = as_points(batch, name)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, relabel, score_null
+from ntkmmd_jax.measure import Bins
 
 Sample = tuple[jax.Array, jax.Array]  # x and y
 Score = Callable[[jax.Array], jax.Array]  # (n, ...) points -> (n,)
@@ -126,10 +127,11 @@ class Scores(Permutable):
     """The scores of held-out points, whatever gave them."""
 
     held: Sample  # (m_x,) and (m_y,)
+    bins: Bins | None = static(default=None)  # which are labelled; None: points
 
     def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
         """Σ w_i g(z_i) under every labelling."""
-        found = permuted_scores(key, pool, lambda placed: placed, self.held)
+        found = permuted_scores(key, pool, lambda placed: placed, self.held, bins=self.bins)
         return Permuted(found.null, found.observed)
 
 
@@ -139,9 +141,11 @@ def permuted_scores(
     score: Score,
     held: Sample,
     null: Callable[[Relabelling, jax.Array], NullStatistics] = score_null,
+    *,
+    bins: Bins | None = None,
 ) -> Permuted:
     """The test-only bootstrap: permute labels of held-out points, scored at their places."""
-    relabelling = pool.relabel(key, *map(len, held))
+    relabelling = pool.relabel(key, *map(len, held), bins=bins)
     scores = score(relabelling.placed(jnp.concatenate(held)))
     return Permuted(null(relabelling, scores), relabelling.observed, witness=score)
 
