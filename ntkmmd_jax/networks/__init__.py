@@ -1,7 +1,6 @@
 """Networks f(x; θ): pairs of pure functions, some leaves of θ frozen; ours, flax's or anybody's."""
 
 from ntkmmd_jax.networks.check import check_network
-from ntkmmd_jax.networks.fourier import fourier
 from ntkmmd_jax.networks.network import (
     Network,
     NetworkLike,
@@ -15,6 +14,7 @@ from ntkmmd_jax.networks.network import (
     rebuild,
     restored,
 )
+from ntkmmd_jax.networks.random_features import fourier
 
 __all__ = [
     "Network",

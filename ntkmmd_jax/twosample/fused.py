@@ -186,13 +186,18 @@ class FusedNTK(TwoSampleTest):
         return FusedEvidence
 
     def prepare(self, key: jax.Array, points: jax.Array) -> tuple:
-        """The members, from pooled points in any order."""
+        """The members, from pooled points in any order; some repeat if landmarks are more."""
         k_order, k_members = jax.random.split(key)
-        return self.prepare_placed(k_members, jax.random.permutation(k_order, points))
+        placed = jax.random.permutation(k_order, points)
+        # As many of them as there are always: a saved chart has one shape, whatever its pool.
+        return self._prepare(k_members, placed, placed[jnp.arange(self.landmarks) % len(placed)])
 
     def prepare_placed(self, key: jax.Array, placed: jax.Array) -> tuple:
         """The members, from points in random order: their landmarks are spread over all places."""
         landmarks = placed[:: max(1, len(placed) // self.landmarks)][: self.landmarks]
+        return self._prepare(key, placed, landmarks)
+
+    def _prepare(self, key: jax.Array, placed: jax.Array, landmarks: jax.Array) -> tuple:
         keys = jax.random.split(key, len(self.members))
         pairs = zip(self.members, keys, strict=True)
         return tuple(member.prepare(k, placed, landmarks) for member, k in pairs)

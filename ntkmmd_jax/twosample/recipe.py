@@ -13,14 +13,17 @@ from ntkmmd_jax.twosample.calibrations import Calibration
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
 from ntkmmd_jax.twosample.fuse import MMDFuse
+from ntkmmd_jax.twosample.fused import FusedNTK
 from ntkmmd_jax.twosample.gaussian import GaussianMMD
 from ntkmmd_jax.twosample.hotelling import Hotelling
 from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
+from ntkmmd_jax.twosample.members import Scale, Tangent
 from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 
 _KERNEL_TESTS = (GaussianMMD, LinearTimeMMD, MMDFuse, MMDAgg)
-_TESTS = (NetMMD, NTKMMD, *_KERNEL_TESTS, Hotelling, C2ST, MeanEmbedding, SmoothCF)
+_TESTS = (NetMMD, NTKMMD, FusedNTK, *_KERNEL_TESTS, Hotelling, C2ST, MeanEmbedding, SmoothCF)
 _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in _TESTS}
+_MEMBERS: dict[str, Any] = {cls.__name__: cls for cls in (Scale, Tangent)}
 
 
 def recipe(test: TwoSampleTest) -> dict[str, Any]:
@@ -29,6 +32,8 @@ def recipe(test: TwoSampleTest) -> dict[str, Any]:
     def other(value: Any) -> Any:
         if isinstance(value, Network):
             return value.recipe  # None for a function of the user's own, who has it at loading
+        if isinstance(value, tuple(_MEMBERS.values())):
+            return {"class": type(value).__name__, "options": plain(fields_of(value), other)}
         if isinstance(value, Calibration) and not jax.tree.leaves(value):
             return value.word  # its numbers are options of the test
         if isinstance(value, jax.Array | np.ndarray | np.generic):
@@ -45,8 +50,19 @@ def from_recipe(made: dict[str, Any], network: Any = None) -> TwoSampleTest:
     """The test of a recipe; `network` if it was a function of the user's own."""
     if made["class"] not in _CLASSES:
         raise ValueError(f"unknown test {made['class']!r}; the known ones are {sorted(_CLASSES)}")
-    options = {k: tuple(v) if isinstance(v, list) else v for k, v in made["options"].items()}
+    options = _options(made["options"], network)
     options.pop("pilot", None)  # of earlier versions, always None
-    if "network" in options:
-        options["network"] = restored(made["options"]["network"], network)
+    if "members" in options:
+        members = made["options"]["members"]
+        options["members"] = tuple(
+            _MEMBERS[one["class"]](**_options(one["options"], network)) for one in members
+        )
     return _CLASSES[made["class"]](**options)
+
+
+def _options(made: dict[str, Any], network: Any) -> dict[str, Any]:
+    """Options as they were; the network of those that have one."""
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in made.items()}
+    if "network" in options:
+        options["network"] = restored(made["network"], network if made["network"] is None else None)
+    return options
