@@ -232,4 +232,4 @@ def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 TITLE = "Leaderboard: power and time of every method"
-EXPERIMENT = Experiment("leaderboard", TITLE, None, 500, 60, run, uses_lapack=True, **DATA)
+EXPERIMENT = Experiment("leaderboard", TITLE, None, 500, 100, run, uses_lapack=True, **DATA)
