@@ -7,11 +7,10 @@ the median of five, apart from the sweep. The mean power is over all problems bu
 refuses a problem, as Hotelling's test does in more dimensions than it has points, rejects nothing
 there.
 
-Some points were chosen after pilots of 40 runs with `ntk-fuse`, gmmd, net and (but for digits 0 and
-1) Hotelling, for a medium power of `ntk-fuse`: blobs at n = 150 (it had 1.0 at 250), MNIST without
-ones at n = 200 (.78, gmmd .60, net .35; without zeros at n = 300, left out, .65, .68, .70;
-without eights at 200 all had .1 or less). Example 1 of the mixture was added after its pilot (.40,
-gmmd .05, net 0). So the mean power leans towards `ntk-fuse`; other points were given beforehand.
+How the points came about: those of the paper's shifts, of the mixture of four and of the perturbed
+uniforms were given. Of MNIST, every digit from 0 to 2 is missing once. But the sizes of blobs,
+MNIST and the paper's mixtures were set after pilots of 40 runs, to be neither hopeless nor trivial,
+and the default collection of `ntk-fuse` was chosen on problems of these kinds, with other seeds.
 """
 
 import dataclasses
@@ -81,17 +80,20 @@ class Standing:
 def problems(data: str) -> tuple[Problem, ...]:
     """Those of the paper and of its field, and H0; the module says how points were chosen."""
     modes, bumps = datasets.gaussian_mixture, datasets.perturbed_uniform
-    missing = {"digit": 1, "data": data}
     return (
         Problem("covariance shift, d = 100", datasets.covariance_shift, {"rho": 0.12}, 200),
         Problem("mean shift, d = 100", datasets.mean_shift, {"delta": 0.6}, 200),
         Problem("mixture, example 1, d = 10", modes, {"example": 1}, 1000),
-        Problem("mixture, example 2, d = 10", modes, {"example": 2}, 1000),
+        Problem("mixture, example 2, d = 10", modes, {"example": 2}, 500),
         Problem("mixture of four, d = 2", datasets.mixture4, {"sigma": 1.3}, 1000),
         Problem("perturbed uniform, d = 1", bumps, {"amplitude": 0.3}, 500),
         Problem("perturbed uniform, d = 2", bumps, {"amplitude": 0.6, "dim": 2}, 500),
-        Problem("blobs, d = 2", datasets.blobs, {}, 150),
-        Problem(f"{data} without ones", datasets.mnist_missing, missing, 200),
+        Problem("blobs, d = 2", datasets.blobs, {}, 250),
+        *(
+            Problem(f"{data} without {digit}", datasets.mnist_missing, point, 300)
+            for digit in range(3)
+            for point in [{"digit": digit, "data": data}]
+        ),
         Problem("H0, d = 100", datasets.mean_shift, {"delta": 0.0}, 200, is_null=True),
     )
 

@@ -82,7 +82,7 @@ def shipped_test(method: str, *, standardize: bool | None = None, **options: Any
     """The test of a name as `two_sample_test` runs it: standardised, if it has a network."""
     test = make_test(method, **options)
     if standardize is None:
-        standardize = bool(test.networks)
+        standardize = test.standardize or bool(test.networks)
     return dataclasses.replace(test, standardize=standardize)
 
 

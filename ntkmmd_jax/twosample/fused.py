@@ -67,7 +67,7 @@ class FusedEvidence(Refittable, Comparable):
         row = relabelling.observed
         slopes = _slopes(roots[row], mean, spread)
         shares = jax.nn.softmax(test.sharpness * scores[row]) * slopes
-        own = jnp.mean(~(roots < roots[row] - _TIE * spread), axis=0)
+        own = jnp.mean(~(scores < scores[row] - _TIE), axis=0)
         members = Members(values[row], scores[row], own, names=test.names)
         return Permuted(null, row, self._witness(prepared, shares), members=members)
 

@@ -83,8 +83,10 @@ def test_unbiased_bins(points):
 
 @pytest.mark.parametrize(
     ("n_x", "n_y", "wanted"),
-    [(200, 200, 64), (7, 9, 8), (20, 100, 64), (20, 100_000, 256), (50, 30, 64), (1, 1, 4)]
-    + [(123, 457, 100), (2, 1000, 64), (3000, 2999, 500)],
+    [
+        *[(200, 200, 64), (7, 9, 8), (20, 100, 64), (20, 100_000, 256), (50, 30, 64), (1, 1, 4)],
+        *[(123, 457, 100), (2, 1000, 64), (3000, 2999, 500)],
+    ],
 )
 def test_bins_of_any_sizes(n_x, n_y, wanted):
     """No more points in bins than there are, the rest with its weights, and not too many bins."""

@@ -22,6 +22,7 @@ SMALLER = {
     "ntk": {"network": ntk.mlp(64)},
     "ntk-full": {"network": ntk.mlp(64)},
     "ntk-symmetric": {"network": ntk.mlp(64)},
+    "ntk-fuse": {"members": (ntk.Scale(0.25), ntk.Scale(0.5), ntk.Tangent(ntk.mlp(64)))},
     "c2st-s": {"network": ntk.mlp(16, activation="relu"), "epochs": 1},
     "c2st-l": {"network": ntk.mlp(16, activation="relu"), "epochs": 1},
     "me": {"steps": 5},
