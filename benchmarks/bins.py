@@ -43,7 +43,9 @@ def main(runs=200):
     x, y = ntk.datasets.covariance_shift(jax.random.key(0), 10_000, 10_000, rho=0.06)
     for bins in BINS:
         spent = [min(seconds(lambda k, t=t: t(k, x, y), 3)[1:]) for t in tests(bins).values()]
-        print(f"{bins:>6}  n = 10,000, d = 100, one call  " + "".join(f"{s:>30.2f} s" for s in spent))
+        print(
+            f"{bins:>6}  n = 10,000, d = 100, one call  " + "".join(f"{s:>30.2f} s" for s in spent)
+        )
 
 
 if __name__ == "__main__":

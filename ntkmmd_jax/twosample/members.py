@@ -26,7 +26,7 @@ from ntkmmd_jax.networks.random_features import LAWS
 from ntkmmd_jax.twosample.fused_witness import FusedWitness, UnitsWitness
 from ntkmmd_jax.witness import Witness, inner, velocity
 
-TIMES = (2.0**3, 2.0**10, 2.0**20)  # of a `Scale`, in units of 1/λ_1
+TIMES = (2.0**3, 2.0**13, 2.0**20)  # of a `Scale`, in units of 1/λ_1
 _FEW = 1024  # parameters up to which gradients of single points are features
 
 
@@ -126,7 +126,7 @@ class Scale:
     @property
     def names(self) -> tuple[str, ...]:
         """One a statistic."""
-        return tuple(f"{self.law} scale {self.position:g}, t = {t:.3g}" for t in self.times)
+        return tuple(f"{self.law} scale {self.position:.2g}, t = {t:.3g}" for t in self.times)
 
     @property
     def networks(self) -> tuple[Network, ...]:
