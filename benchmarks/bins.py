@@ -2,9 +2,9 @@
 
     python benchmarks/bins.py [runs]
 
-n = 500 + 500, level .05, 400 permutations; power with its 95 % interval, milliseconds a replica in a
-sweep, and of one call at n = 10,000 + 10,000 (one bin a point there takes a kernel matrix of 1.6 GB
-and is left out). Every number of bins is exact in level: this is about power and time only.
+n = 500 + 500, level .05, 400 permutations; power with its 95 % interval, milliseconds a replica in
+a sweep, and seconds of one call at n = 10,000 + 10,000. Every number of bins is exact in level:
+this is about power and time only.
 """
 
 import sys

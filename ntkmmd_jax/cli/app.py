@@ -40,7 +40,9 @@ def test(
     x: Annotated[str | None, typer.Argument(help="Sample of p: .npy, .npz[:array] or .csv")] = None,
     y: Annotated[str | None, typer.Argument(help="Sample of q, with the same features")] = None,
     demo: Annotated[bool, typer.Option(help="Use built-in data: a covariance shift")] = False,
-    method: Annotated[str, typer.Option(help="Which test; `ntkmmd info` lists them")] = "net",
+    method: Annotated[
+        str | None, typer.Option(help="Which test, ntk-fuse by default; `ntkmmd info` lists them")
+    ] = None,
     level: Annotated[float, typer.Option(help="Probability of a false rejection")] = 0.05,
     permutations: Annotated[int, typer.Option(help="Label permutations")] = 400,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,

@@ -65,7 +65,7 @@ def check_outputs(plot: Path | None, save: Path | None, state: Path | None = Non
             raise ValueError(f"--plot {plot}: unknown kind of picture; use .png, .pdf or .svg")
 
 
-def parse_options(texts: Iterable[str], method: str) -> dict[str, Any]:
+def parse_options(texts: Iterable[str], method: str | None) -> dict[str, Any]:
     """Options of a method, as NAME=VALUE with a JSON value or a word."""
     options: dict[str, Any] = {}
     for text in texts:
@@ -82,7 +82,9 @@ def parse_options(texts: Iterable[str], method: str) -> dict[str, Any]:
             parsed = value
         options[name] = tuple(parsed) if isinstance(parsed, list) else parsed
     if options:
-        _check_options(options, method)
+        from ntkmmd_jax.twosample import default_method
+
+        _check_options(options, method or default_method(options))
     return options
 
 

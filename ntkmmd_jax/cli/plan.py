@@ -14,7 +14,9 @@ def plan(
     y: Annotated[str | None, typer.Argument(help="Pilot of q, with the same features")] = None,
     demo: Annotated[bool, typer.Option(help="Use built-in data: a covariance shift")] = False,
     power: Annotated[float, typer.Option(help="The power to reach")] = 0.8,
-    method: Annotated[str, typer.Option(help="Which test; `ntkmmd info` lists them")] = "net",
+    method: Annotated[
+        str | None, typer.Option(help="Which test, ntk-fuse by default; `ntkmmd info` lists them")
+    ] = None,
     level: Annotated[float, typer.Option(help="Probability of a false rejection")] = 0.05,
     size: Annotated[
         list[int] | None, typer.Option(help="A size to try, of half the pilot at most; may repeat")

@@ -30,7 +30,7 @@ from ntkmmd_jax.power.curve import fitted
 from ntkmmd_jax.power.planned import Plan
 from ntkmmd_jax.power.sweep import power_sweep
 from ntkmmd_jax.power.table import PowerRow, PowerTable
-from ntkmmd_jax.twosample import TwoSampleTest, make_test
+from ntkmmd_jax.twosample import TwoSampleTest, default_method, make_test, shipped_test
 
 SHARE = 2 / 3  # of the pilot in a part
 PARTS = 20
@@ -71,8 +71,8 @@ def _part_size(n: int) -> int:
 def plan(
     x: Any,
     y: Any,
+    test: str | TwoSampleTest | None = None,
     *,
-    test: str | TwoSampleTest = "net",
     power: float = 0.8,
     level: float = 0.05,
     sizes: Any = None,
@@ -88,8 +88,8 @@ def plan(
     Args:
         x: Pilot sample of p, array-like, one row per sample; 20 at least.
         y: Pilot sample of q, with the same features.
-        test: A name in `methods()`, standardised if it has a network as `two_sample_test` does it;
-            or a test object with options of its own.
+        test: A name in `methods()`, by default and standardised as `two_sample_test` has it; or a
+            test object with options of its own.
         power: The power to reach, above the level and below 1.
         level: The level of the test, if it is given by name.
         sizes: Sample sizes to try, at most half of the smaller pilot sample; by default five.
@@ -104,7 +104,7 @@ def plan(
         A `Plan`: the size `n` (None if no size can be recommended) and its 95 % interval, the
         powers measured and the curve through them.
     """
-    made = _as_test(test, level, options)
+    made = _as_test(default_method(options) if test is None else test, level, options)
     if not made.level < power < 1:
         raise ValueError(f"power must lie between the level, {made.level:g}, and 1; got {power}")
     if not isinstance(n_runs, int) or n_runs < PARTS:
@@ -144,10 +144,7 @@ def _as_test(test: str | TwoSampleTest, level: float, options: dict[str, Any]) -
         if level != 0.05:
             raise TypeError("a test object carries its own level: set it there")
         return make_test(test, **options)
-    made = make_test(test, level=level, **options)
-    if "standardize" in options:
-        return made
-    return dataclasses.replace(made, standardize=hasattr(made, "network"))
+    return shipped_test(test, level=level, **options)
 
 
 def _sizes(test: TwoSampleTest, smaller: int, given: Any, features: tuple[int, ...]) -> list[int]:
