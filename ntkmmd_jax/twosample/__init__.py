@@ -115,8 +115,8 @@ def two_sample_test(
         x: Sample of p, anything array-like, one row per sample. A flat sequence has one feature.
         y: Sample of q, with the same features; the sizes may differ.
         method: A name in `methods()`, or a test object with options of its own. By default
-            "ntk-fuse", which has more power than any other method on most problems, in linear
-            time; "net", the paper's, where an option is given that only networks in training have.
+            "ntk-fuse", which takes all data and many scales in linear time; "net", the paper's,
+            where an option is given that only it has.
         key: An int seed or a JAX key. The same key gives the same answer.
         level: The probability of a false rejection under H0: exact with the default calibrations
             (at most that with ties), but for "hotelling", whose law is that of Gaussian samples.

@@ -9,6 +9,7 @@ labelling, those of a single measure, their moments under H0, and the witness.
 """
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -126,7 +127,7 @@ class Scale:
     @property
     def names(self) -> tuple[str, ...]:
         """One a statistic."""
-        return tuple(f"{self.law} scale {self.position:.2g}, t = {t:.3g}" for t in self.times)
+        return tuple(f"{self.law} scale {self.position:.2g}, t = {_time(t)}" for t in self.times)
 
     @property
     def networks(self) -> tuple[Network, ...]:
@@ -168,7 +169,7 @@ class Tangent:
         recipe = self.network.recipe
         options = dict(recipe[1]) if recipe else {}
         name = f"{options.get('activation', '')} {recipe[0]}".strip() if recipe else "network"
-        return tuple(f"{name}, t = {t:g}" for t in self.times)
+        return tuple(f"{name}, t = {_time(t)}" for t in self.times)
 
     @property
     def networks(self) -> tuple[Network, ...]:
@@ -197,6 +198,12 @@ Member = Scale | Tangent
 def as_member(given: Any) -> Member:
     """A member: one of ours, or a network for its `Tangent`."""
     return given if isinstance(given, Scale | Tangent) else Tangent(as_network(given))
+
+
+def _time(time: float) -> str:
+    """A time in words: 0, 8, 2^13, 1.5e+03."""
+    mantissa, power = math.frexp(time)
+    return f"2^{power - 1}" if mantissa == 0.5 and power > 7 else f"{time:.3g}"
 
 
 def _times(times: Any) -> tuple[float, ...]:
