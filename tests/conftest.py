@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from pathlib import Path
 
 # Most of the tests' time is compilation: this cuts it by more than half. It comes before jax is
 # imported. Programs that run longer than they compile take `compiler_options=LONG`.
@@ -20,6 +21,18 @@ from ntkmmd_jax import datasets
 
 # Types meet only where the code says so: int32 with float32 is an error in every test.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_programs():
+    """Drop compiled programs when they hold many memory maps, of which Linux gives 65,530.
+
+    A program has some hundred; without maps left, the next compilation is a segmentation fault.
+    """
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > 15_000:
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

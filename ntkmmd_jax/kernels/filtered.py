@@ -31,7 +31,7 @@ from ntkmmd_jax._lib.tiles import tile_by_tile
 _TILE = 4096  # points whose features are taken at once
 _START = 2.0**-3  # t λ_1 up to which Φ is its series
 _ROUNDING = 5e-7  # of eigenvalues in float32, as a share of λ_1: they are raised by that
-LONGEST = 2.0**20  # beyond which a time would see rounding only
+LONGEST = 2.0**20  # where T(t) has two digits that are not rounding; beyond, fewer
 
 
 @record
