@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples
@@ -33,6 +34,7 @@ from ntkmmd_jax.twosample.evidence import Evidence, Sample
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.standard import Standard, StandardWitness, standard_of
 
+_PROGRAMS = 64  # compiled tests that are kept
 _STANDARD = 1  # folded into the key of a run; the other keys are split from it
 Prepared = Any  # what a test fixes without a look at labels, a pytree: θ0, bandwidths, or None
 
@@ -85,6 +87,8 @@ class TwoSampleTest:
         self.check_sizes(len(x), len(y))
         for network in self.networks:
             check_network(network, x.shape[1:])
+        if not isinstance(x, Tracer):
+            _forget_programs()
         result = _run(self, as_key(key), x, y)
         result.warn_if_powerless()
         return result
@@ -225,6 +229,17 @@ class TwoSampleTest:
         """Refuse sizes at which the level cannot be reached; warn where a limit law fails."""
         self.check_samples(n_x, n_y)
         self.calibrated_by.check_sizes(self, n_x, n_y)
+
+
+def _forget_programs() -> None:
+    """Drop compiled tests when they are many, as after many different sample sizes.
+
+    A program holds up to 700 memory maps, of which Linux gives a process 65,530; without any left,
+    XLA's next compilation would be a segmentation fault.
+    """
+    programs: Any = _run  # jit's own cache of them
+    if programs._cache_size() >= _PROGRAMS:
+        programs.clear_cache()
 
 
 @jax.jit

@@ -10,6 +10,7 @@ import pytest
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax.twosample import contract
 from ntkmmd_jax.twosample.contract import _run
 
 RNG = np.random.default_rng(0)
@@ -276,3 +277,12 @@ def test_keys():
     for bad in (True, 1.5, jax.random.split(jax.random.key(0))):
         with pytest.raises(TypeError, match="int seed or one JAX key"):
             as_key(bad)
+
+
+def test_many_sizes_do_not_keep_all_their_programs(monkeypatch):
+    """Each holds hundreds of memory maps, which run out: then XLA would crash."""
+    monkeypatch.setattr(contract, "_PROGRAMS", 3)
+    contract._run.clear_cache()
+    for n in range(8, 13):
+        ntk.Hotelling()(0, X[:n], Y)
+        assert contract._run._cache_size() <= 3
