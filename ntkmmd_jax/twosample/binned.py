@@ -4,6 +4,7 @@ Labellings of bins are exact at any number of them, so this is about power and t
 """
 
 from ntkmmd_jax._lib.checks import whole
+from ntkmmd_jax.calibration import labellings
 from ntkmmd_jax.measure import Bins, cut_into_bins
 
 POINTS = 1024  # pooled points up to which each is a bin of its own
@@ -24,6 +25,11 @@ def bins_of(n_x: int, n_y: int, bins: int | None = None) -> Bins | None:
         bins = n if n <= POINTS else BINS
     found = cut_into_bins(n_x, n_y, min(bins, n))
     return None if len(found) == n else found
+
+
+def bins_reach(bins: Bins) -> tuple[int, str]:
+    """How many values labellings of bins give to an MMD², and of what."""
+    return labellings(bins.x, bins.y, even=True), f"{bins.x} + {bins.y} bins of {bins.size}"
 
 
 def check_bins(bins: int | None, only_with: str | None = None) -> None:

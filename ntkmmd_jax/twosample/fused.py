@@ -19,10 +19,10 @@ import jax.numpy as jnp
 
 from ntkmmd_jax._lib.checks import positive, whole
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.calibration import NullStatistics, labellings
+from ntkmmd_jax.calibration import NullStatistics
 from ntkmmd_jax.measure import Bins, signed_measure
 from ntkmmd_jax.networks import Network
-from ntkmmd_jax.twosample.binned import bins_of, check_bins
+from ntkmmd_jax.twosample.binned import bins_of, bins_reach, check_bins
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable, Sample
 from ntkmmd_jax.twosample.fused_witness import FusedWitness
@@ -224,6 +224,4 @@ class FusedNTK(TwoSampleTest):
     def reach(self, n_x: int, n_y: int) -> tuple[int, str]:
         """How many values labellings of bins give to T."""
         bins = bins_of(n_x, n_y, self.bins)
-        if bins is None:
-            return super().reach(n_x, n_y)
-        return labellings(bins.x, bins.y, even=True), f"{bins.x} + {bins.y} bins of {bins.size}"
+        return super().reach(n_x, n_y) if bins is None else bins_reach(bins)

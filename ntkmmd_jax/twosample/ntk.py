@@ -22,7 +22,7 @@ from ntkmmd_jax.kernels import bin_gram, empirical_ntk
 from ntkmmd_jax.measure import SignedMeasure, interleaved, mean_gap, signed_measure, split_sizes
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
 from ntkmmd_jax.training import SGD, trained_witness
-from ntkmmd_jax.twosample.binned import bins_of, check_bins
+from ntkmmd_jax.twosample.binned import bins_of, bins_reach, check_bins
 from ntkmmd_jax.twosample.calibrations import Asymptotic, Full
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.evidence import Permuted, Pool, Sample
@@ -136,9 +136,7 @@ class NTKMMD(WitnessTest):
     def reach(self, n_x: int, n_y: int) -> tuple[int, str]:
         """How many values labellings give to T: those of bins, without a split."""
         bins = bins_of(n_x, n_y, self.bins) if self.train_fraction is None else None
-        if bins is None:
-            return super().reach(n_x, n_y)
-        return labellings(bins.x, bins.y, even=True), f"{bins.x} + {bins.y} bins of {bins.size}"
+        return super().reach(n_x, n_y) if bins is None else bins_reach(bins)
 
     def find_witness(self, key: jax.Array, params: Params, train: Sample) -> Witness:
         """g(x) = Σ_i K_0(x, z_i) w_i."""
