@@ -10,6 +10,9 @@ import typer
 from ntkmmd_jax.cli.detect import detect
 from ntkmmd_jax.cli.inputs import (
     LAPACK,
+    Method,
+    Options,
+    Standardize,
     check_outputs,
     parse_grid,
     parse_options,
@@ -40,23 +43,12 @@ def test(
     x: Annotated[str | None, typer.Argument(help="Sample of p: .npy, .npz[:array] or .csv")] = None,
     y: Annotated[str | None, typer.Argument(help="Sample of q, with the same features")] = None,
     demo: Annotated[bool, typer.Option(help="Use built-in data: a covariance shift")] = False,
-    method: Annotated[
-        str | None, typer.Option(help="Which test, ntk-fuse by default; `ntkmmd info` lists them")
-    ] = None,
+    method: Method = None,
     level: Annotated[float, typer.Option(help="Probability of a false rejection")] = 0.05,
     permutations: Annotated[int, typer.Option(help="Label permutations")] = 400,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
-    standardize: Annotated[
-        bool | None,
-        typer.Option(
-            "--standardize/--no-standardize",
-            help="Give coordinates pooled mean 0 and spread 1; by default, if there is a network",
-        ),
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", help="An option of the method, as learning_rate=0.01"),
-    ] = None,
+    standardize: Standardize = None,
+    option: Options = None,
     compare: Annotated[bool, typer.Option(help="Also compare trained with exact")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the null and the statistic here")] = None,

@@ -6,7 +6,25 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Annotated, Any, TypeGuard
+
+import typer
+
+# Options that commands share.
+Method = Annotated[
+    str | None, typer.Option(help="Which test, ntk-fuse by default; `ntkmmd info` lists them")
+]
+Standardize = Annotated[
+    bool | None,
+    typer.Option(
+        "--standardize/--no-standardize",
+        help="Give coordinates pooled mean 0 and spread 1; by default, if there is a network",
+    ),
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", help="An option of the method, as learning_rate=0.01"),
+]
 
 LAPACK = ("hotelling", "me", "scf")  # methods that call it as they are
 MOST_VALUES = 10_000  # of one grid parameter

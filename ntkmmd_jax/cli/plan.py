@@ -6,7 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from ntkmmd_jax.cli.inputs import LAPACK, check_outputs, parse_options, read_samples
+from ntkmmd_jax.cli.inputs import (
+    LAPACK,
+    Method,
+    Options,
+    Standardize,
+    check_outputs,
+    parse_options,
+    read_samples,
+)
 
 
 def plan(
@@ -14,9 +22,7 @@ def plan(
     y: Annotated[str | None, typer.Argument(help="Pilot of q, with the same features")] = None,
     demo: Annotated[bool, typer.Option(help="Use built-in data: a covariance shift")] = False,
     power: Annotated[float, typer.Option(help="The power to reach")] = 0.8,
-    method: Annotated[
-        str | None, typer.Option(help="Which test, ntk-fuse by default; `ntkmmd info` lists them")
-    ] = None,
+    method: Method = None,
     level: Annotated[float, typer.Option(help="Probability of a false rejection")] = 0.05,
     size: Annotated[
         list[int] | None, typer.Option(help="A size to try, of half the pilot at most; may repeat")
@@ -26,17 +32,8 @@ def plan(
     ] = None,
     runs: Annotated[int, typer.Option(help="Subsamples per size")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
-    standardize: Annotated[
-        bool | None,
-        typer.Option(
-            "--standardize/--no-standardize",
-            help="Give coordinates pooled mean 0 and spread 1; by default, if there is a network",
-        ),
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", help="An option of the method, as learning_rate=0.01"),
-    ] = None,
+    standardize: Standardize = None,
+    option: Options = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the power over the size here")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the plan here, as JSON")] = None,
