@@ -15,7 +15,7 @@ True
 
 from typing import Any
 
-from ntkmmd_jax import calibration, changepoint, datasets, theory
+from ntkmmd_jax import calibration, changepoint, datasets, sequential, theory
 from ntkmmd_jax._lib import xla as _xla
 from ntkmmd_jax._lib.cores import use_cores
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
@@ -31,6 +31,7 @@ from ntkmmd_jax.twosample import (
     C2ST,
     NTKMMD,
     Asymptotic,
+    BettingTest,
     Bound,
     Full,
     FusedNTK,
@@ -66,6 +67,7 @@ __all__ = [
     "NTKMMD",
     "SGD",
     "Asymptotic",
+    "BettingTest",
     "Bound",
     "Comparison",
     "Full",
@@ -110,6 +112,7 @@ __all__ = [
     "pilot_null",
     "plan",
     "power_sweep",
+    "sequential",
     "side_by_side",
     "signed_measure",
     "streamed_test",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ntkmmd_jax.changepoint import Scan
     from ntkmmd_jax.power.planned import Plan
     from ntkmmd_jax.power.table import PowerRow, PowerTable
+    from ntkmmd_jax.sequential import Wealth
     from ntkmmd_jax.theory.comparison import Comparison
     from ntkmmd_jax.twosample.result import Members, TwoSampleResult
     from ntkmmd_jax.twosample.side_by_side import SideBySide
@@ -36,6 +37,8 @@ def result(result: "TwoSampleResult", ax: Any = None) -> Any:
     null = np.asarray(result.null)
     if null.ndim != 1 or np.ndim(result.statistic) != 0:
         raise ValueError("plot one result at a time: this one holds a batch of replicas")
+    if result.wealth is not None:
+        return wealth(result.wealth, ax=ax)
     if ax is None and result.members is not None:
         _, (ax, beside) = panels(1, 2, 10, 3.4)
         members(result.members, ax=beside)
@@ -65,6 +68,36 @@ def members(members: "Members", ax: Any = None) -> Any:
     ax.axvline(0, color="k", lw=0.8)
     ax.margins(x=0.25)  # room for the p-values
     ax.set_xlabel("z-score of each member, and its own p-value")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def wealth(found: "Wealth", ax: Any = None) -> Any:
+    """Wealth over blocks on a log axis: a line per witness, their mean, and 1/α."""
+    ax = axes(ax)
+    logs, level = np.asarray(found.logs) / np.log(10), float(found.level)
+    mean, stop = np.asarray(found.mean) / np.log(10), int(found.stop)
+    time = np.arange(len(mean) + 1)
+    last = logs[-1] if len(logs) else np.zeros(logs.shape[1])
+    loud = np.argsort(-last)[: len(COLOURS) - 2] if logs.shape[1] > 1 else ()
+    for k in range(logs.shape[1]) if logs.shape[1] > 1 else ():
+        place = list(loud).index(k) if k in loud else None
+        style = {"color": GREY, "lw": 0.7, "alpha": 0.6}
+        if place is not None:
+            style = {"color": COLOURS[(place + 2) % len(COLOURS)], "lw": 1.2}
+            style["label"] = found.names[k]
+        ax.plot(time, np.concatenate([[0], logs[:, k]]), zorder=2, **style)
+    name = "mean of all" if logs.shape[1] > 1 else found.names[0]
+    ax.plot(time, np.concatenate([[0], mean]), color=BLUE, lw=2.5, zorder=3, label=name)
+    ax.axhline(-np.log10(level), color=VERMILION, ls="--", lw=1.5, label=f"1/α = {1 / level:g}")
+    if stop:
+        ax.plot(stop, mean[stop - 1], "o", color=VERMILION, zorder=4, label=f"stopped at {stop}")
+    low, high = min(0, mean.min(initial=0)), max(-np.log10(level), mean.max(initial=0))
+    ax.set_ylim(max(low - 0.5, -4), 1.15 * high + 0.3)
+    ax.yaxis.set_major_formatter(lambda value, _: f"$10^{{{value:g}}}$")
+    ax.set_xlabel("blocks (pairs, if the samples are of one size)")
+    ax.set_ylabel("wealth: evidence against H0")
+    ax.legend(framealpha=0.9, edgecolor="none", fontsize="x-small", loc="upper left")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

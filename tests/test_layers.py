@@ -16,6 +16,7 @@ FLOORS = [
     "training",
     "kernels",
     "theory",
+    "sequential",
     "twosample",
     "datasets",
     "power",

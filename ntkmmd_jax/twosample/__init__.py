@@ -9,6 +9,7 @@ from typing import Any
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples, check_finite
 from ntkmmd_jax.twosample.agg import MMDAgg
+from ntkmmd_jax.twosample.bet import BettingTest
 from ntkmmd_jax.twosample.c2st import C2ST
 from ntkmmd_jax.twosample.calibrations import Asymptotic, Bound, Full, Normal, Permutation
 from ntkmmd_jax.twosample.contract import TwoSampleTest
@@ -33,6 +34,7 @@ _METHODS: dict[str, tuple[type[TwoSampleTest], dict[str, Any], str]] = {
         {},
         "many networks and scales, all data, one p-value; linear time",
     ),
+    "bet": (BettingTest, {}, "witnesses that learn and bet, pair by pair; valid at any time"),
     "gmmd": (GaussianMMD, {}, "Gaussian-kernel MMD², median bandwidth; quadratic time"),
     "gmmd-lin": (LinearTimeMMD, {}, "Gaussian-kernel MMD² over disjoint pairs; linear time"),
     "mmd-fuse": (MMDFuse, {}, "20 Gaussian and Laplace MMD², fused; all data, quadratic time"),
@@ -164,6 +166,7 @@ __all__ = [
     "C2ST",
     "NTKMMD",
     "Asymptotic",
+    "BettingTest",
     "Bound",
     "Full",
     "FusedNTK",

@@ -5,7 +5,8 @@ does not apply to it. `as_calibration` is the one place where a user's words for
 
 `Permutation` and `Full` are exact at any size. The others take no null sample, and pay for it:
 `Normal` and `Asymptotic` are limits in n, and `Bound` is so conservative that it rejects only what
-is plain to see. `PilotNull` (in `pilot.py`) has its null sample from beforehand.
+is plain to see. `Ville` holds at any size, at any time, of bets. `PilotNull` (in `pilot.py`) has
+its null sample from beforehand.
 """
 
 import dataclasses
@@ -29,6 +30,7 @@ from ntkmmd_jax.twosample.evidence import (
     Permuted,
     Pool,
     Refittable,
+    Wagered,
 )
 from ntkmmd_jax.twosample.result import TwoSampleResult
 
@@ -163,6 +165,21 @@ class Bound(Calibration):
         return law_result(evidence.bound(level), level)
 
 
+@record
+class Ville(Calibration):
+    """Reject where the wealth has reached 1/α: at any time, by Ville's inequality."""
+
+    word: ClassVar[str] = "anytime"
+    needs: ClassVar[type[Evidence]] = Wagered
+
+    def result(self, key: jax.Array, evidence: Wagered, level: Any) -> TwoSampleResult:
+        """The largest log-wealth T, and p = exp(−T)."""
+        wealth = evidence.wealth(level)
+        law = Law(wealth.peak, jnp.exp(-wealth.peak), -jnp.log(wealth.level))
+        found = law_result(dataclasses.replace(law, witness=evidence.witness), level)
+        return dataclasses.replace(found, wealth=wealth)
+
+
 # A user's words, in the order in which they are listed; a test's default is the first of `_KNOWN`.
 _WORDS: dict[str, type[Calibration]] = {
     "test": Permutation,
@@ -170,9 +187,10 @@ _WORDS: dict[str, type[Calibration]] = {
     "normal": Normal,
     "asymptotic": Asymptotic,
     "theory": Bound,
+    "anytime": Ville,
     "permutation": Permutation,
 }
-_KNOWN = (Permutation, Full, Asymptotic)
+_KNOWN = (Permutation, Full, Asymptotic, Ville)
 
 
 def default_calibration(evidence: type[Evidence]) -> Calibration:

@@ -21,6 +21,7 @@ from jax.core import Tracer
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.standard import Standard, standard_of
 from ntkmmd_jax.calibration import labellings
 from ntkmmd_jax.measure import held_out, split, split_sizes
 from ntkmmd_jax.networks import Network, check_network
@@ -32,7 +33,7 @@ from ntkmmd_jax.twosample.calibrations import (
 )
 from ntkmmd_jax.twosample.evidence import Evidence, Sample
 from ntkmmd_jax.twosample.result import TwoSampleResult
-from ntkmmd_jax.twosample.standard import Standard, StandardWitness, standard_of
+from ntkmmd_jax.twosample.standard import StandardWitness
 
 _PROGRAMS = 64  # compiled tests that are kept
 _STANDARD = 1  # folded into the key of a run; the other keys are split from it

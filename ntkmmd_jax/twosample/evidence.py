@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, relabel, score_null
 from ntkmmd_jax.measure import Bins
+from ntkmmd_jax.sequential.recorded import Wealth
 
 Sample = tuple[jax.Array, jax.Array]  # x and y
 Score = Callable[[jax.Array], jax.Array]  # (n, ...) points -> (n,)
@@ -111,6 +112,14 @@ class Bounded(Evidence):
 
     def bound(self, level: Any) -> Law:
         """The statistic against the bound."""
+        raise NotImplementedError
+
+
+class Wagered(Evidence):
+    """The wealth of bets against H0, after every block of points."""
+
+    def wealth(self, level: Any) -> Wealth:
+        """All of it; the level is for where to stop."""
         raise NotImplementedError
 
 

@@ -26,6 +26,7 @@ from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points, check_finite, points_like
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.standard import Standard, blank_standard
 from ntkmmd_jax.networks import as_network
 from ntkmmd_jax.twosample.calibrations import Calibration, null_result
 from ntkmmd_jax.twosample.contract import Prepared, TwoSampleTest
@@ -33,7 +34,6 @@ from ntkmmd_jax.twosample.evidence import Comparable, Evidence
 from ntkmmd_jax.twosample.ntk import NTKMMD
 from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 from ntkmmd_jax.twosample.result import TwoSampleResult
-from ntkmmd_jax.twosample.standard import Standard, blank_standard
 
 AT_ONCE = 16  # pairs of blocks whose statistic is computed at once
 

@@ -7,7 +7,12 @@ import numpy as np
 
 from ntkmmd_jax._lib.files import fields_of, plain
 from ntkmmd_jax.networks import Network, restored
+from ntkmmd_jax.sequential import recipe as wagers
+from ntkmmd_jax.sequential.bets import AGRAPA, ONS
+from ntkmmd_jax.sequential.bettor import as_learners
+from ntkmmd_jax.sequential.learners import Learner
 from ntkmmd_jax.twosample.agg import MMDAgg
+from ntkmmd_jax.twosample.bet import BettingTest
 from ntkmmd_jax.twosample.c2st import C2ST
 from ntkmmd_jax.twosample.calibrations import Calibration
 from ntkmmd_jax.twosample.contract import TwoSampleTest
@@ -22,6 +27,7 @@ from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 
 _KERNEL_TESTS = (GaussianMMD, LinearTimeMMD, MMDFuse, MMDAgg)
 _TESTS = (NetMMD, NTKMMD, FusedNTK, *_KERNEL_TESTS, Hotelling, C2ST, MeanEmbedding, SmoothCF)
+_TESTS += (BettingTest,)
 _CLASSES: dict[str, Any] = {cls.__name__: cls for cls in _TESTS}
 _MEMBERS: dict[str, Any] = {cls.__name__: cls for cls in (Scale, Tangent)}
 
@@ -32,6 +38,8 @@ def recipe(test: TwoSampleTest) -> dict[str, Any]:
     def other(value: Any) -> Any:
         if isinstance(value, Network):
             return value.recipe  # None for a function of the user's own, who has it at loading
+        if isinstance(value, Learner | ONS | AGRAPA):
+            return wagers.recipe(value)
         if isinstance(value, tuple(_MEMBERS.values())):
             return {"class": type(value).__name__, "options": plain(fields_of(value), other)}
         if isinstance(value, Calibration) and not jax.tree.leaves(value):
@@ -50,6 +58,8 @@ def from_recipe(made: dict[str, Any], network: Any = None) -> TwoSampleTest:
     """The test of a recipe; `network` if it was a function of the user's own."""
     if made["class"] not in _CLASSES:
         raise ValueError(f"unknown test {made['class']!r}; the known ones are {sorted(_CLASSES)}")
+    if made["class"] == BettingTest.__name__:
+        return _bet(made["options"], network)
     options = _options(made["options"], network)
     options.pop("pilot", None)  # of earlier versions, always None
     if "members" in options:
@@ -58,6 +68,16 @@ def from_recipe(made: dict[str, Any], network: Any = None) -> TwoSampleTest:
             _MEMBERS[one["class"]](**_options(one["options"], network)) for one in members
         )
     return _CLASSES[made["class"]](**options)
+
+
+def _bet(made: dict[str, Any], network: Any) -> BettingTest:
+    """A bet; its witnesses those of the network given, if there is a function of the user's own."""
+    own = any(map(wagers.is_own, made["network"]))
+    if own and network is not None:
+        learners = as_learners(network)
+    else:
+        learners = tuple(map(wagers.from_recipe, made["network"]))
+    return BettingTest(**{**made, "network": learners, "bet": wagers.from_recipe(made["bet"])})
 
 
 def _options(made: dict[str, Any], network: Any) -> dict[str, Any]:

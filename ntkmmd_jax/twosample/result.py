@@ -14,6 +14,7 @@ from jax.core import Tracer
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.networks import as_network
+from ntkmmd_jax.sequential.recorded import Wealth
 from ntkmmd_jax.witness import KINDS
 
 
@@ -66,6 +67,7 @@ class TwoSampleResult:
     standardized: bool = static(default=False)  # the test saw pooled mean 0, spread 1
     least: Any = None  # () the smallest p-value of all labellings tried; None where none was
     members: Members | None = None  # of a fused statistic: which of them spoke
+    wealth: Wealth | None = None  # of a bet: after every block
 
     @property
     def reject(self) -> jax.Array | bool:
@@ -99,6 +101,9 @@ class TwoSampleResult:
             return f"{head}, pvalue={self.pvalue})"
         b = np.shape(self.null)[-1]
         source = f"{b} permutations" if b else "no permutations"
+        if self.wealth is not None:
+            stop = int(self.wealth.stop)
+            source = f"at any time; reached after {stop} blocks" if stop else "at any time"
         return (
             f"{head})\n"
             f"  statistic  {float(self.statistic):.5g}\n"
@@ -119,12 +124,14 @@ class TwoSampleResult:
             null=np.asarray(self.null),
             least=None if self.least is None else float(self.least),
             members=jax.tree.map(np.asarray, self.members),
+            wealth=jax.tree.map(np.asarray, self.wealth),
             level=float(str(np.float32(self.level))),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain numbers, ready for JSON."""
         members = {} if self.members is None else {"members": self.members.rows()}
+        stop = {} if self.wealth is None else {"stop": int(self.wealth.stop) or None}
         return {
             "method": self.method,
             "n_x": self.n_x,
@@ -136,6 +143,7 @@ class TwoSampleResult:
             "reject": None if np.isnan(self.pvalue) else bool(self.reject),
             "n_permutations": len(self.null),
             **members,
+            **stop,
             "standardized": self.standardized,
         }
 
@@ -157,7 +165,9 @@ class TwoSampleResult:
         header: dict[str, Any] = {**self.to_dict(), "kind": "TwoSampleResult", "witness": None}
         if self.witness is not None:
             header["witness"] = {"kind": type(self.witness).__name__, **self.witness.describe()}
-        return save_leaves(path, (numbers, self.witness), **header)
+        if self.wealth is not None:
+            header["wealth"] = self.wealth.names
+        return save_leaves(path, (numbers, self.wealth, self.witness), **header)
 
     @classmethod
     def load(cls, path: str | os.PathLike, *, network: Any = None) -> "TwoSampleResult":
@@ -174,18 +184,20 @@ class TwoSampleResult:
             statistic, pvalue, threshold, null, level = leaves[:5]
             if null.ndim != 1:
                 raise ValueError(f"a null sample of shape {null.shape}")
+            wealth, rest = _load_wealth(leaves[5:], header.get("wealth"))
             return cls(
                 float(statistic),
                 float(pvalue),
                 float(threshold),
                 null,
                 float(level),
-                witness=_load_witness(leaves[5:], header["witness"], network, str(path)),
+                witness=_load_witness(rest, header["witness"], network, str(path)),
                 method=str(header["method"]),
                 n_x=int(header["n_x"]),
                 n_y=int(header["n_y"]),
                 members=_load_members(header.get("members")),
                 standardized=bool(header.get("standardized", False)),
+                wealth=wealth,
             )
 
 
@@ -194,6 +206,16 @@ def _load_members(rows: list[dict[str, Any]] | None) -> Members | None:
         return None
     columns = ([float(row[name]) for row in rows] for name in ("statistic", "zscore", "pvalue"))
     return Members(*map(np.asarray, columns), names=tuple(str(row["member"]) for row in rows))
+
+
+def _load_wealth(leaves: list, names: list[str] | None) -> tuple[Wealth | None, list]:
+    """The wealth of a bet, if there is one, and the leaves after it."""
+    if names is None:
+        return None, leaves
+    logs, level, *rest = leaves
+    if logs.ndim != 2 or logs.shape[1] != len(names) or level.shape != ():
+        raise ValueError(f"wealth of shape {logs.shape} of {len(names)} witnesses")
+    return Wealth(logs, level, names=tuple(map(str, names))), rest
 
 
 def _load_witness(leaves: list, described: dict | None, network: Any, source: str) -> Any:

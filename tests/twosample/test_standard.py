@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ntkmmd_jax as ntk
-from ntkmmd_jax.twosample.standard import Standard, standard_of
+from ntkmmd_jax._lib.standard import Standard, standard_of
 from tests.conftest import LONG, binomial_band
 from tests.twosample.test_defaults import LAWS, SMALLER
 

@@ -1,0 +1,62 @@
+"""Standardised coordinates: z → (z − m) / s, with m and s of the pooled sample.
+
+    m = mean of z,   s² = mean of (z − m)²,   over x and y together: no label is seen.
+
+Points (n, d) have an m and an s per coordinate. Points of higher rank (n, ..., c) have one per
+channel, the last axis, over all others: per pixel, those that are nearly constant would be blown
+up. Of rank 3 they are taken for images (n, h, w) without channels: one m and one s for all.
+
+m and s are symmetric in the points but for rounding, and rounding must not follow the labels (see
+`calibration`): they are computed from the points in random order. Under H0 the order in which the
+points then stand is independent of their labels, and so are m and s as they are computed; given
+them, the points are as exchangeable as before, so that the level of every exact test stays exact.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ntkmmd_jax._lib.records import record
+
+_NOISE = 4  # units of rounding: a coordinate that varies by no more is constant
+
+
+@record
+class Standard:
+    """m and s; call it at points (n, ...)."""
+
+    mean: jax.Array  # (d,), (c,) or ()
+    scale: jax.Array  # likewise; inf of a coordinate that is constant, which becomes 0
+
+    def __call__(self, points: jax.Array) -> jax.Array:
+        """(z − m) / s, of the shape of the points."""
+        return (points - self.mean) / self.scale
+
+
+def standard_of(key: jax.Array, points: jax.Array) -> Standard:
+    """m and s of pooled points (n, ...); the key is for the order in which they are summed."""
+    placed = points[jnp.argsort(jax.random.bits(key, (len(points),)))]
+    axes = _summed(points.ndim)
+    low, high = placed.min(axes), placed.max(axes)
+    # Centred before anything is summed or squared: an offset of 1e4 leaves float32 three digits.
+    middle = low / 2 + high / 2
+    mean = middle + jnp.mean(placed - middle, axes)
+    centred = placed - mean
+    noise = _NOISE * jnp.finfo(points.dtype).eps * jnp.maximum(jnp.abs(low), jnp.abs(high))
+    constant = high - low <= noise
+    unit = jnp.where(constant, 1.0, jnp.max(jnp.abs(centred), axes))  # its squares are in range
+    scale = unit * jnp.sqrt(jnp.mean((centred / unit) ** 2, axes))
+    return Standard(mean, jnp.where(constant, jnp.inf, scale))
+
+
+def blank_standard(points: Any) -> Standard:
+    """A standard of the shapes that it has for points like these (n, ...)."""
+    return jax.eval_shape(standard_of, jax.random.key(0), points)
+
+
+def _summed(rank: int) -> tuple[int, ...]:
+    """The axes over which points of a rank have one mean and one scale."""
+    if rank == 2:
+        return (0,)
+    return tuple(range(rank if rank == 3 else rank - 1))
