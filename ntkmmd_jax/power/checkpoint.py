@@ -58,6 +58,11 @@ class Checkpoint:
             seconds[cell] += entry["seconds"]
         return finished, counts, seconds
 
+    def stops(self, cell: int, test: str, blocks: int) -> np.ndarray:
+        """How many replicas of a test stopped at each block, shape (blocks,)."""
+        mine = [entry["stops"][test] for entry in self.entries if entry["cell"] == cell]
+        return np.bincount(np.concatenate([[], *mine]).astype(int), minlength=blocks)
+
     def _read(self) -> None:
         text = self.path.read_bytes()
         whole = text[: text.rfind(b"\n") + 1]  # what follows the last line end is torn
@@ -132,6 +137,15 @@ def _wrong(entry: Any, finished: np.ndarray, n_tests: int, n_runs: int) -> str:
         return f"rejections {rejections} and failures {failures} of {last - first} replicas"
     if not is_duration(seconds):
         return f"seconds = {_shown(seconds)} is no duration"
+    return _wrong_stops(entry.get("stops", {}), max(rejections))
+
+
+def _wrong_stops(stops: Any, most: int) -> str:
+    """What cannot be in the blocks at which replicas stopped, each of them a rejection."""
+    lists = stops.values() if isinstance(stops, dict) else [None]
+    for blocks in lists:
+        if not isinstance(blocks, list) or not all(map(is_count, blocks)) or len(blocks) > most:
+            return f"stops must be blocks of at most {most} replicas; got {_shown(stops)}"
     return ""
 
 

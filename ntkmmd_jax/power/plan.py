@@ -179,7 +179,7 @@ def _why_not(test: TwoSampleTest, n: int, features: tuple[int, ...]) -> str | No
 
 def _pooled(rows: list[PowerRow]) -> PowerRow:
     """All parts at one size."""
-    totals = {
+    totals: dict[str, Any] = {
         name: sum(getattr(row, name) for row in rows)
         for name in ("n_runs", "rejections", "seconds", "failures")
     }

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.progress import replica_bar
 from ntkmmd_jax.power.checkpoint import Checkpoint
 from ntkmmd_jax.power.fingerprint import configuration
 from ntkmmd_jax.power.grid import Cell, cells_of
-from ntkmmd_jax.power.sampler import Fixed, Sampler, check_draws, draw
+from ntkmmd_jax.power.replicas import count, stops_listed
+from ntkmmd_jax.power.sampler import Sampler, check_draws
 from ntkmmd_jax.power.table import PowerRow, PowerTable
 from ntkmmd_jax.twosample import TwoSampleTest, make_test
 
@@ -84,11 +84,12 @@ def power_sweep(
         described = configuration(key, tests, sampler, cells, samples, n_runs)
         log = Checkpoint(checkpoint, described)
     all_finished, all_counts, all_seconds = _recorded(log, len(cells), len(tests), n_runs)
+    all_stops = [_recorded_stops(log, c, cell) for c, cell in enumerate(cells)]
     rows = []
     with replica_bar(len(cells), n_runs, show=progress and jax.process_index() == 0) as bar:
         for c, cell in enumerate(cells):
             finished, seconds = int(all_finished[c]), float(all_seconds[c])
-            counts = np.asarray(all_counts[c])
+            counts, stops = np.asarray(all_counts[c]), all_stops[c]
             bar.start(cell.point, finished)
             most = -(-n_runs // mesh.size)  # a batch is run whole
             size = batch_size or min(_batch_size(cell, samples[c], mesh), most)
@@ -96,18 +97,19 @@ def power_sweep(
             while finished < n_runs:
                 start = time.perf_counter()
                 last = min(finished + rounds * size * mesh.size, n_runs)
-                new = _count(cell, sampler, mesh, key, c, finished, last, rounds, size)
+                new, at = count(cell, sampler, mesh, key, c, finished, last, rounds, size)
                 spent = time.perf_counter() - start
                 if log is not None:
                     entry = {"cell": c, "from": finished, "to": last, "seconds": spent}
                     entry |= dict(zip(("rejections", "failures"), new.tolist(), strict=True))
-                    log.add(entry)
+                    log.add(entry | ({"stops": at} if at else {}))
                 counts = counts + new
+                stops = {name: sorted(stops[name] + at[name]) for name in at}
                 seconds += spent
                 bar.advance(last - finished)
                 finished = last
             rows += [
-                PowerRow(name, cell.point, n_runs, rejections, seconds, failures)
+                PowerRow(name, cell.point, n_runs, rejections, seconds, failures, stops.get(name))
                 for name, rejections, failures in zip(cell.tests, *counts.tolist(), strict=True)
             ]
     if jax.process_index() == 0:
@@ -119,83 +121,6 @@ def _rounds(n_runs: int, at_once: int) -> int:
     """Batches per dispatch: few dispatches, all of one length, so that they share a program."""
     total = -(-n_runs // at_once)
     return -(-total // -(-total // _ROUND))
-
-
-def _count(
-    cell: Cell,
-    sampler: Sampler,
-    mesh: Mesh,
-    key: jax.Array,
-    c: int,
-    first: int,
-    last: int,
-    rounds: int,
-    size: int,
-) -> np.ndarray:
-    """Rejections and failures (2, tests) among replicas `first` to `last` of a cell."""
-    counts = _rejections(
-        list(cell.tests.values()),
-        cell.traced,
-        jax.random.fold_in(key, c),
-        jnp.asarray(first, jnp.int32),
-        jnp.asarray(last, jnp.int32),
-        sampler=sampler,
-        fixed=cell.fixed,
-        sizes=cell.sizes,
-        mesh=mesh,
-        rounds=rounds,
-        size=size,
-    )
-    # Summed by the host: a collective would make the device that is ready first hold a thread.
-    parts = [np.asarray(shard.data)[0] for shard in counts.addressable_shards]
-    total = np.stack(parts).sum(axis=0, dtype=np.int32)
-    if jax.process_count() > 1:
-        total = multihost_utils.process_allgather(total).sum(axis=0)
-    return total
-
-
-@jax.jit(static_argnames=("sampler", "fixed", "sizes", "mesh", "rounds", "size"))
-def _rejections(
-    tests: list[TwoSampleTest],
-    traced: dict[str, jax.Array],
-    cell_key: jax.Array,
-    first: jax.Array,
-    last: jax.Array,
-    *,
-    sampler: Sampler,
-    fixed: Fixed,
-    sizes: tuple[int, int],
-    mesh: Mesh,
-    rounds: int,
-    size: int,
-) -> jax.Array:
-    """One program: replicas sharded over the devices, `size` at a time.
-
-    Returns:
-        Counts of p ≤ level, and of p-values that are NaN, shape (devices, 2, tests).
-    """
-
-    def replica(tests, traced, cell_key, r):
-        k_data, k_test = jax.random.split(jax.random.fold_in(cell_key, r))
-        x, y = draw(sampler, sizes, fixed, k_data, traced)
-        results = [test(k_test, x, y) for test in tests]
-        rejected = jnp.stack([result.reject for result in results])
-        return jnp.stack([rejected, jnp.stack([jnp.isnan(result.pvalue) for result in results])])
-
-    def on_device(tests, traced, cell_key, last, replicas):
-        def batch(total, rs):
-            found = jax.vmap(lambda r: replica(tests, traced, cell_key, r))(rs)
-            asked_for = (rs < last)[:, None, None]
-            return total + jnp.sum(found & asked_for, axis=0, dtype=jnp.int32), None
-
-        start = jnp.zeros((2, len(tests)), jnp.int32)
-        return jax.lax.scan(batch, start, replicas.reshape(rounds, size))[0][None]
-
-    whole, split = PartitionSpec(), PartitionSpec("replicas")
-    specs = (whole, whole, whole, whole, split)
-    replicas = first + jnp.arange(rounds * size * mesh.size, dtype=jnp.int32)
-    sharded = jax.shard_map(on_device, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)
-    return sharded(tests, traced, cell_key, last, replicas)
 
 
 def _as_tests(tests: Mapping | Sequence[str]) -> dict[str, TwoSampleTest]:
@@ -279,6 +204,19 @@ def _recorded(
     if jax.process_count() > 1:
         totals = jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(totals))
     return totals
+
+
+def _recorded_stops(log: Checkpoint | None, c: int, cell: Cell) -> dict[str, list[int]]:
+    """The blocks at which recorded replicas of a cell stopped; known to every process."""
+    stops = {name: [] for name, test in cell.tests.items() if test.stops}
+    for name in stops:
+        counts = np.zeros(1 + min(cell.sizes), np.int32)
+        if log is not None:
+            counts = log.stops(c, name, len(counts))
+        if jax.process_count() > 1:
+            counts = np.asarray(multihost_utils.broadcast_one_to_all(counts))
+        stops[name] = stops_listed(counts)
+    return stops
 
 
 def _warn_of_failures(rows: list[PowerRow]) -> None:

@@ -23,6 +23,16 @@ class PowerRow:
     rejections: int
     seconds: float  # of the whole cell: its tests run together, on the same data
     failures: int = 0  # replicas without a verdict: their p-value is NaN
+    stops: list[int] | None = None  # of a test by betting: the block at which each one rejected
+
+    def stopping(self, share: float) -> float:
+        """Blocks until a share of all replicas was rejected; infinite if so many never were."""
+        if self.stops is None:
+            raise ValueError(f"{self.test!r} does not stop early: it has no stopping times")
+        if not 0 < share <= 1:
+            raise ValueError(f"the share of replicas must lie in (0, 1]; got {share}")
+        needed = math.ceil(share * self.n_runs)
+        return sorted(self.stops)[needed - 1] if needed <= len(self.stops) else math.inf
 
     @property
     def power(self) -> float:
@@ -52,7 +62,8 @@ class PowerRow:
             "seconds",
             "failures",
         )
-        return {name: getattr(self, name) for name in names}
+        stops = {} if self.stops is None else {"stops": self.stops}
+        return {name: getattr(self, name) for name in names} | stops
 
 
 def wilson(successes: int, n: int, z: float = 1.959964) -> tuple[float, float]:
@@ -76,14 +87,15 @@ class PowerTable:
 
     def __repr__(self) -> str:
         failed = any(row.failures for row in self.rows)
+        stopped = any(row.stops is not None for row in self.rows)
         head = ["test", *self._parameters(), "power", "95 % interval", "rejections"]
-        lines = [head + ["no verdict"] * failed]
+        lines = [head + ["no verdict"] * failed + ["stopped (50, 80, 95 %)"] * stopped]
         for row in self.rows:
             point = [_short(row.point.get(name, "")) for name in self._parameters()]
             interval = f"[{row.low:.3f}, {row.high:.3f}]"
             counts = f"{row.rejections}/{row.n_runs}"
             line = [row.test, *point, f"{row.power:.3f}", interval, counts]
-            lines.append(line + [str(row.failures)] * failed)
+            lines.append(line + [str(row.failures)] * failed + [_stopping(row)] * stopped)
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -115,7 +127,7 @@ class PowerTable:
             {
                 "test": row.test,
                 **{name: _named(row.point.get(name)) for name in self._parameters()},
-                **{k: v for k, v in row.to_dict().items() if k not in ("test", "point")},
+                **{k: v for k, v in row.to_dict().items() if k not in ("test", "point", "stops")},
             }
             for row in self.rows
         ]
@@ -144,8 +156,9 @@ class PowerTable:
 
 def _row(i: int, saved: Any) -> PowerRow:
     """A row as it was saved; refuse what cannot be one."""
-    required = [field.name for field in dataclasses.fields(PowerRow) if field.name != "failures"]
-    row = PowerRow(**{name: saved[name] for name in required}, failures=saved.get("failures", 0))
+    later = {"failures": saved.get("failures", 0), "stops": saved.get("stops")}
+    required = [field.name for field in dataclasses.fields(PowerRow) if field.name not in later]
+    row = PowerRow(**{name: saved[name] for name in required}, **later)
     counts = (row.n_runs, row.rejections, row.failures)
     if not (isinstance(row.test, str) and isinstance(row.point, dict)):
         raise ValueError(f"row {i}: test must be a name and point a mapping")
@@ -153,9 +166,21 @@ def _row(i: int, saved: Any) -> PowerRow:
         raise ValueError(
             f"row {i}: {row.rejections} rejections and {row.failures} failures of {row.n_runs} runs"
         )
+    if row.stops is not None and not (
+        len(row.stops) == row.rejections and all(map(is_count, row.stops))
+    ):
+        raise ValueError(f"row {i}: {row.rejections} rejections, but stops {row.stops!r:.60}")
     if not is_duration(row.seconds):
         raise ValueError(f"row {i}: seconds = {row.seconds!r} is no duration")
     return row
+
+
+def _stopping(row: PowerRow) -> str:
+    """When half, 80 and 95 % of the replicas were rejected."""
+    if row.stops is None:
+        return ""
+    times = (row.stopping(share) for share in (0.5, 0.8, 0.95))
+    return " / ".join("never" if math.isinf(time) else str(time) for time in times)
 
 
 def _short(value: Any) -> str:

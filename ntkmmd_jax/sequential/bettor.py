@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.networks import check_network, fourier
+from ntkmmd_jax.networks import check_network, fourier, mlp
 from ntkmmd_jax.sequential.bets import AGRAPA, ONS, Bet, BetState
 from ntkmmd_jax.sequential.learners import Exact, Learned, Learner
 from ntkmmd_jax.sequential.payoff import Block, gaps, mean_square, payoff
@@ -25,10 +25,11 @@ _RECENT = 3.0  # how much the mean of s² leans to the newer blocks
 
 # Chosen by the time to a rejection on shifts of a mean, a variance, and blobs (benchmarks/anytime).
 DEFAULT: tuple[Learner, ...] = (
-    Ridge(fourier(128), scale=1 / 8),
-    Ridge(fourier(128), scale=1 / 2),
+    Ridge(fourier(128), scale=1 / 8, ridges=(0.03, 0.3)),
+    Ridge(fourier(128), scale=1 / 2, ridges=(0.3, 3.0)),
     Ridge(fourier(128), scale=2.0),
     Ridge(fourier(128, additive=True), scale=3 / 2),
+    Exact(mlp(64)),
 )
 
 

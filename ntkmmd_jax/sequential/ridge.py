@@ -7,10 +7,12 @@ differences u = φ(x) − φ(y) of the blocks so far, φ(x) = ∂f(x; θ0), it i
 
 the least-squares fit of the number 1 by θ·u. The sums A = Σ u uᵀ and b = Σ u keep their accuracy,
 unlike the inverse of recursive least squares; θ is found anew by conjugate gradients, from where it
-was, whenever the blocks are a sixteenth more. Every ρ is a witness of its own.
+was, whenever the blocks are a sixteenth more. Every ρ is a witness of its own. The u of the last
+few blocks wait, to be taken into A by one product.
 """
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -25,7 +27,8 @@ from ntkmmd_jax.sequential.payoff import Block
 
 MOST = 2048  # features: A has their square
 _OFTEN = 16  # θ is found anew when blocks are more by one in so many
-_STEPS = 16  # of conjugate gradients
+_WAIT = 16  # blocks that wait at most
+_STEPS = 8  # of conjugate gradients
 _DRAWS = 64  # Gaussian points behind the size of the features
 
 
@@ -35,7 +38,9 @@ class RidgeState:
 
     params: Params  # θ0
     unit: jax.Array  # () root mean square of |∂f| at Gaussian points
-    products: jax.Array  # (m, m) A
+    products: jax.Array  # (m, m) A, without the u that wait
+    recent: jax.Array  # (16, m) those; rows of 0 where none does
+    faded: jax.Array  # () what is left of A since the last of it, if the past is forgotten
     total: jax.Array  # (m,) b
     solutions: jax.Array  # (k, m) θ for every ρ
     n: jax.Array  # () blocks
@@ -84,7 +89,8 @@ class Ridge(Learner):
             )
         unit = jnp.sqrt(jnp.mean(jnp.sum(found**2, axis=1)))
         k, dtype = len(self.ridges), found.dtype
-        sums = (jnp.zeros((m, m), dtype), jnp.zeros(m, dtype), jnp.zeros((k, m), dtype))
+        shapes = ((m, m), (_WAIT, m), (), (m,), (k, m))
+        sums = (jnp.zeros(shape, dtype) for shape in shapes)
         return RidgeState(params, unit, *sums, jnp.zeros((), jnp.int32))
 
     def scores(self, learned: RidgeState, points: jax.Array) -> jax.Array:
@@ -95,14 +101,27 @@ class Ridge(Learner):
         """Take a block into the sums and, if it is time, solve anew."""
         u = block.weights @ self._features(learned, block.points)
         keep = 1.0 if self.memory is None else 1 - 1 / self.memory
-        products = keep * learned.products + u[:, None] * u
-        total, n = keep * learned.total + u, learned.n + 1
+        n, total = learned.n + 1, keep * learned.total + u
+        faded = keep * learned.faded
+        recent = (math.sqrt(keep) * learned.recent).at[learned.n % _WAIT].set(u)
+        due = n % jnp.maximum(n // _OFTEN, 1) == 0
+        full = n % _WAIT == 0
+        products, recent, faded = jax.lax.cond(
+            due | full,
+            lambda: (
+                faded * learned.products + recent.T @ recent,
+                0 * recent,
+                jnp.ones_like(faded),
+            ),
+            lambda: (learned.products, recent, faded),
+        )
         solutions = jax.lax.cond(
-            n % jnp.maximum(n // _OFTEN, 1) == 0,
+            due,
             lambda: self._solved(products, total, learned.solutions),
             lambda: learned.solutions,
         )
-        return RidgeState(learned.params, learned.unit, products, total, solutions, n)
+        sums = (products, waiting, left, total, solutions)
+        return RidgeState(learned.params, learned.unit, *sums, n)
 
     def _features(self, learned: RidgeState, points: jax.Array) -> jax.Array:
         """φ of points, (n, m)."""

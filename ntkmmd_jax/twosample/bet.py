@@ -6,7 +6,7 @@ All data train and all data test, and no label is permuted. What it costs to be 
 any time is power at the last; what it brings is `result.wealth.stop`, where one could have stopped.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -55,6 +55,8 @@ class BettingTest(TwoSampleTest):
             averaged; None for a mixture of ridge witnesses at several scales.
         bet: `sequential.ONS()` or `AGRAPA()`.
     """
+
+    stops: ClassVar[bool] = True
 
     network: Any = static(default=None)
     bet: Bet = static(default=ONS())

@@ -55,6 +55,7 @@ class TwoSampleTest:
 
     even: ClassVar[bool] = True  # T stays the same when x and y change places
     normal_from: ClassVar[int] = 20  # points of each from which on `Normal` is measured to hold
+    stops: ClassVar[bool] = False  # its result has a wealth, and says where one could have stopped
     null_order: ClassVar[float] = 1.0  # under H0, T is `null_centre` + a term of n^−null_order
 
     level: Any = dataclasses.field(default=0.05, kw_only=True)

@@ -14,6 +14,7 @@ import pytest
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.power import replicas
 from ntkmmd_jax.power import sweep as sweep_module
 from ntkmmd_jax.power.grid import cells_of
 from ntkmmd_jax.power.sweep import power_sweep
@@ -85,10 +86,10 @@ def test_a_cell_is_the_plain_loop(table):
 
 
 def test_one_compile_for_a_grid_of_floats():
-    before = sweep_module._rejections._cache_size()
+    before = replicas.rejections._cache_size()
     grid = {"rho": [0.0, 0.04, 0.08, 0.12, 0.16], "level": [0.05, 0.1]}
     power_sweep(1, {"ntk": TESTS["ntk"]}, SAMPLER, grid, n=8, n_runs=20, progress=False)
-    assert sweep_module._rejections._cache_size() == before + 1
+    assert replicas.rejections._cache_size() == before + 1
 
 
 def test_every_method_keeps_its_level_under_a_sweep():
@@ -118,7 +119,7 @@ def test_memory_is_bounded_by_the_batch():
     mesh = jax.sharding.Mesh(np.asarray(jax.local_devices()[:1]), ("replicas",))
 
     def temporaries(rounds, size):
-        lowered = sweep_module._rejections.lower(
+        lowered = replicas.rejections.lower(
             list(cell.tests.values()),
             cell.traced,
             jax.random.key(0),
