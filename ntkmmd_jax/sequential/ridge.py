@@ -106,14 +106,13 @@ class Ridge(Learner):
         recent = (math.sqrt(keep) * learned.recent).at[learned.n % _WAIT].set(u)
         due = n % jnp.maximum(n // _OFTEN, 1) == 0
         full = n % _WAIT == 0
-        products, recent, faded = jax.lax.cond(
-            due | full,
-            lambda: (
-                faded * learned.products + recent.T @ recent,
-                0 * recent,
-                jnp.ones_like(faded),
-            ),
-            lambda: (learned.products, recent, faded),
+
+        def taken_in() -> tuple[jax.Array, jax.Array, jax.Array]:
+            products = faded * learned.products + recent.T @ recent
+            return products, jnp.zeros_like(recent), jnp.ones_like(faded)
+
+        products, waiting, left = jax.lax.cond(
+            due | full, taken_in, lambda: (learned.products, recent, faded)
         )
         solutions = jax.lax.cond(
             due,
