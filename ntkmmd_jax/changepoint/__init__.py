@@ -1,5 +1,6 @@
 """Online change-point detection: a reference block against a sliding window, look after look."""
 
+from ntkmmd_jax.changepoint import edetector
 from ntkmmd_jax.changepoint.chart import METHODS
 from ntkmmd_jax.changepoint.detector import Report, State, init, load, step
 from ntkmmd_jax.changepoint.live import Detector
@@ -14,6 +15,7 @@ __all__ = [
     "RunLengths",
     "Scan",
     "State",
+    "edetector",
     "explain",
     "init",
     "load",

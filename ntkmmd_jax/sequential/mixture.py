@@ -7,8 +7,8 @@ import jax.numpy as jnp
 
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.sequential.bettor import Bettor, as_learners, begin
-from ntkmmd_jax.sequential.recipe import from_recipe, is_own, recipe
+from ntkmmd_jax.sequential.bettor import Bettor, begin
+from ntkmmd_jax.sequential.recipe import from_recipe, is_own, learners_of, recipe
 from ntkmmd_jax.witness import savable
 
 
@@ -34,8 +34,7 @@ class BetWitness:
     @classmethod
     def blank(cls, described: dict[str, Any], network: Any = None) -> "BetWitness":
         """A witness of shapes only, to be refilled with saved leaves."""
-        own = network is not None
-        learners = as_learners(network) if own else tuple(map(from_recipe, described["learners"]))
+        learners = learners_of(described["learners"], network)
         features = tuple(described["features"])
 
         def shapes(key: jax.Array) -> BetWitness:

@@ -1,10 +1,12 @@
 """Learners and bets in plain values, so that a file can name them, and the way back."""
 
+import json
 from typing import Any
 
 from ntkmmd_jax._lib.files import FileError, fields_of, plain
 from ntkmmd_jax.networks import Network, restored
 from ntkmmd_jax.sequential.bets import AGRAPA, ONS, Bet
+from ntkmmd_jax.sequential.bettor import as_learners
 from ntkmmd_jax.sequential.learners import Exact, Learner, Trained
 from ntkmmd_jax.sequential.ridge import Ridge
 
@@ -40,3 +42,14 @@ def from_recipe(made: dict[str, Any]) -> Any:
     if "network" in options:
         options["network"] = restored(made["options"]["network"])
     return _CLASSES[made["class"]](**options)
+
+
+def learners_of(saved: list[dict[str, Any]], network: Any = None) -> tuple[Learner, ...]:
+    """The learners of a file; those given, if there is a function of the user's own among them."""
+    if network is None:
+        return tuple(map(from_recipe, saved))
+    learners = as_learners(network)
+    own = json.loads(json.dumps([recipe(one) for one in learners]))
+    if own != saved:
+        raise FileError(f"the file is of a test with {saved}; got {own}")
+    return learners

@@ -90,8 +90,8 @@ class Ridge(Learner):
         unit = jnp.sqrt(jnp.mean(jnp.sum(found**2, axis=1)))
         k, dtype = len(self.ridges), found.dtype
         shapes = ((m, m), (_WAIT, m), (), (m,), (k, m))
-        sums = (jnp.zeros(shape, dtype) for shape in shapes)
-        return RidgeState(params, unit, *sums, jnp.zeros((), jnp.int32))
+        sums: list[Any] = [jnp.zeros(shape, dtype) for shape in shapes]
+        return RidgeState(params, unit, *sums, n=jnp.zeros((), jnp.int32))
 
     def scores(self, learned: RidgeState, points: jax.Array) -> jax.Array:
         """θ·φ of every ρ, shape (k, n)."""

@@ -12,7 +12,6 @@ pooled points, which look at no label, and then they are bet on like the others.
 """
 
 import dataclasses
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import numpy as np
 from jax.core import Tracer
 
 from ntkmmd_jax._lib.checks import whole
-from ntkmmd_jax._lib.files import FileError, load_leaves, refill, save_leaves, whole_file
+from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points, check_finite
 from ntkmmd_jax._lib.records import record, static
@@ -32,7 +31,7 @@ from ntkmmd_jax.calibration import check_level
 from ntkmmd_jax.sequential.bets import ONS, Bet
 from ntkmmd_jax.sequential.bettor import Bettor, as_learners, begin, mixed, take_block
 from ntkmmd_jax.sequential.payoff import Block, placed
-from ntkmmd_jax.sequential.recipe import from_recipe, recipe
+from ntkmmd_jax.sequential.recipe import from_recipe, learners_of, recipe
 
 _KIND = "sequential.State"  # of its files
 _CHUNK = 64  # blocks of one program: batches of any length are the same computation
@@ -107,13 +106,7 @@ class State:
     @staticmethod
     def blank(described: dict[str, Any], network: Any = None) -> "State":
         """A state of shapes only, to be refilled with saved leaves."""
-        if network is None:
-            learners = tuple(map(from_recipe, described["learners"]))
-        else:
-            learners = as_learners(network)
-            own = json.loads(json.dumps([recipe(one) for one in learners]))
-            if own != described["learners"]:
-                raise FileError(f"the file is of a test with {described['learners']}; got {own}")
+        learners = learners_of(described["learners"], network)
         about: dict[str, Any] = {"bet": from_recipe(described["bet"])}
         about |= {"block": tuple(described["block"]), "warmup": described["warmup"]}
         features = tuple(described["features"])

@@ -9,7 +9,6 @@ from ntkmmd_jax._lib.files import fields_of, plain
 from ntkmmd_jax.networks import Network, restored
 from ntkmmd_jax.sequential import recipe as wagers
 from ntkmmd_jax.sequential.bets import AGRAPA, ONS
-from ntkmmd_jax.sequential.bettor import as_learners
 from ntkmmd_jax.sequential.learners import Learner
 from ntkmmd_jax.twosample.agg import MMDAgg
 from ntkmmd_jax.twosample.bet import BettingTest
@@ -72,11 +71,8 @@ def from_recipe(made: dict[str, Any], network: Any = None) -> TwoSampleTest:
 
 def _bet(made: dict[str, Any], network: Any) -> BettingTest:
     """A bet; its witnesses those of the network given, if there is a function of the user's own."""
-    own = any(map(wagers.is_own, made["network"]))
-    if own and network is not None:
-        learners = as_learners(network)
-    else:
-        learners = tuple(map(wagers.from_recipe, made["network"]))
+    own = any(map(wagers.is_own, made["network"]))  # a network may be given for others
+    learners = wagers.learners_of(made["network"], network if own else None)
     return BettingTest(**{**made, "network": learners, "bet": wagers.from_recipe(made["bet"])})
 
 
