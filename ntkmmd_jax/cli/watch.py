@@ -54,7 +54,7 @@ def watch(
         rows = [_rows(source, header, files) for source in (x, y)]
         at_once = 1 if any(live) else _AT_ONCE
         report = _watch(test, rows, sizes, at_once, state, stop=stop, as_json=as_json)
-    if report is None:
+    if report is None or report.n == 0:
         raise ValueError(f"no whole block of {sizes[0]} + {sizes[1]} rows came in")
     _say(report, "end", as_json)
     if plot is not None:
@@ -144,8 +144,10 @@ def _rows(source: str, header: bool | None, files: contextlib.ExitStack) -> Iter
     """The rows of a file, or the lines of a pipe as they come."""
     if not _is_live(source):
         return iter(read_files([source], header)[0].values)
-    lines = sys.stdin if source == "-" else files.enter_context(Path(source).open(encoding="utf-8"))
-    return _finite(frames(lines, source), source)
+    if source == "-":
+        return _finite(frames(sys.stdin, source), source)
+    pipe = Path(source).open(encoding="utf-8")  # noqa: SIM115 - the stack closes it
+    return _finite(frames(files.enter_context(pipe), source), source)
 
 
 def _finite(given: Iterator[tuple[int, list[float]]], source: str) -> Iterator[list[float]]:

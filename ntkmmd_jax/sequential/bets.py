@@ -8,13 +8,12 @@ Shekhar & Ramdas 2024) follows the gradient z = F / (1 + λF) of the log-wealth 
 λ ← λ + 2/(2 − ln 3) · z / (1 + Σ z²), at most ½. All numbers are arrays (k,), one per witness.
 """
 
+import dataclasses
 import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-
-from ntkmmd_jax._lib.records import record, static
 
 BetState = Any  # what a bet remembers of the payoffs: a pytree of arrays (k,)
 
@@ -26,12 +25,12 @@ class Fraction(NamedTuple):
     curvature: jax.Array  # (k,) 1 + Σ z²
 
 
-@record
+@dataclasses.dataclass(frozen=True)
 class ONS:
     """The online Newton step: cautious at first, and the faster the clearer the case."""
 
-    most: float = static(default=0.5)  # of λ
-    pace: float = static(default=2 / (2 - math.log(3)))
+    most: float = 0.5  # of λ
+    pace: float = 2 / (2 - math.log(3))
 
     def __post_init__(self) -> None:
         _check_most(self.most)
@@ -59,11 +58,11 @@ class Moments(NamedTuple):
     squares: jax.Array  # (k,) 1 + Σ F²
 
 
-@record
+@dataclasses.dataclass(frozen=True)
 class AGRAPA:
     """The best fraction in hindsight, to second order."""
 
-    most: float = static(default=0.9)  # of λ
+    most: float = 0.9  # of λ
 
     def __post_init__(self) -> None:
         _check_most(self.most)

@@ -37,8 +37,9 @@ class Wealth:
     @property
     def stop(self) -> jax.Array:
         """() the block after which W first reached 1/α, from 1; 0 if it never did."""
-        reached = self.mean >= -jnp.log(self.level)
-        return jnp.where(reached.any(), 1 + jnp.argmax(reached), 0).astype(jnp.int32)
+        reached = jnp.append(self.mean >= -jnp.log(self.level), True)
+        first = 1 + jnp.argmax(reached)
+        return jnp.where(first < len(reached), first, 0).astype(jnp.int32)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the wealth over blocks on a log axis, a line per witness; returns the axes."""
@@ -58,7 +59,7 @@ def blocks(key: jax.Array, x: jax.Array, y: jax.Array) -> Block:
     starts = np.cumsum(sizes) - sizes
     places = np.minimum(starts[:, None] + np.arange(max(sizes)), n - 1)  # beyond `size`: padding
     points = jnp.concatenate([few[order_few][:, None], many[order_many[places]]], axis=1)
-    place = jax.random.randint(k_place, (m,), 0, jnp.asarray(sizes + 1))
+    place = jax.random.randint(k_place, (m,), 0, jnp.asarray(sizes + 1, jnp.int32))
     signs = jnp.full(m, sign, points.dtype)
     return Block(jax.vmap(placed)(points, place), place, signs, jnp.asarray(sizes, jnp.int32))
 

@@ -1,4 +1,4 @@
-"""The stream: any batching, saved and resumed, the same wealth to the bit; bad input loses nothing."""
+"""The stream: in any batches, saved and resumed, the same to the bit; bad input loses nothing."""
 
 import jax
 import jax.numpy as jnp
