@@ -9,10 +9,12 @@ V(b) is their variance; of dependent ones it grows with b to the long-run varian
 up to what a bin has forgotten, so that after relabelling, which makes bins independent, T is too
 small by the factor 1 − 2κ/b. Of an autoregression of φ, κ = φ/(1 − φ²): 0.67 for .5, 2.2 for .8.
 
-Changes look like memory. But a change lies between few pairs of neighbours, so that V is taken from
-the *median* of their squared differences, at b up to n/20; and κ from Q = V(2b)/V(b), by the
-autoregression that has it. Coordinates are looked at as normal scores, and as their absolute
-values, for a variance that lasts.
+Changes look like memory. But a change lies between few pairs of neighbours, so V is taken from the
+*median* of their squared differences, at b up to n/16. κ is that of the autoregression with the
+ratio V(2b)/V(b) that is seen, at b = 1 to begin with; every longer scale moves it into its own
+interval, so that a motion that swings is not taken for one that wanders. Bins are ten times κ long,
+and longer than the last scale at which neighbours go together, if the series is long enough.
+Coordinates are looked at as normal scores, and as their absolute values, for a spread that lasts.
 """
 
 import dataclasses
@@ -22,10 +24,11 @@ import warnings
 import numpy as np
 
 MOST = 128  # bins
-FEW = 20  # bins below which the memory of a series is called too long for it
+FEW = 20  # bins that a series is cut into at least, however long it remembers
 _LEFT = 0.1  # κ/b that bins leave to the correction, if there are frames enough
+_SEEN = 2.5  # κ/b up to which a scale b can tell: beyond it the ratio hardly grows
 _STARTS = 4096  # of pairs of neighbours that are looked at
-_ERROR = 2.0  # standard error of log Q of one coordinate, times √(n/b): measured, 1.3 to 2.6
+_ERROR = 2.0  # standard error of the log-ratio of one coordinate, times √(n/b): measured, 1.3 to 2.6
 _GRID = np.linspace(0.0, 0.98, 99)  # autoregressions
 
 
@@ -54,48 +57,47 @@ def binning(scores: np.ndarray, size: int | None, most: int = MOST) -> Binning:
     n = len(scores)
     if size is not None:
         return Binning(size, n // size)
-    common, longest = memory(scores)
-    shortest = -(-n // most)
-    wanted = max(shortest, math.ceil(max(common, longest) / _LEFT))
-    size = max(min(wanted, n // FEW), shortest, 1)
-    found = Binning(size, n // size, common)
-    if 4 * max(common, longest) > size:
+    kappa, reach = memory(scores)
+    wanted = max(math.ceil(kappa / _LEFT), reach, 1)
+    shortest, longest = -(-n // most), max(n // FEW, 1)
+    found = max(min(wanted, longest), shortest)
+    if wanted > 1.5 * found:
         warnings.warn(
-            f"the series remembers for long (about {2 * max(common, longest):.0f} frames) beside "
-            f"its {n} frames: p-values may be too small; about "
-            f"{math.ceil(FEW * max(common, longest) / _LEFT)} frames would do, or fewer a second",
-            stacklevel=4,
+            f"frames depend on each other over about {wanted} frames, and the series has {n}: "
+            f"p-values may be too small. Some {FEW * wanted} frames would do",
+            stacklevel=3,
         )
-    return found
+    return Binning(found, n // found, kappa)
 
 
-def memory(scores: np.ndarray) -> tuple[float, float]:
-    """κ in frames: that of all coordinates together, and that of the one that remembers longest."""
-    centred = scores - scores.mean(0)
+def memory(scores: np.ndarray) -> tuple[float, int]:
+    """κ in frames, and the length from which on neighbouring sums do not go together."""
+    centred = scores.astype(float) - scores.mean(0)
     varying = centred[:, centred.std(0) > 0]
     if not varying.size:
-        return 0.0, 0.0
+        return 0.0, 1
     size = np.abs(varying)
     found = [_memory(values) for values in (varying, size - size.mean(0))]
-    common, longest = np.max(found, axis=0)
-    return float(common), float(longest)
+    return max(kappa for kappa, _ in found), max(reach for _, reach in found)
 
 
-def _memory(values: np.ndarray) -> tuple[float, float]:
+def _memory(values: np.ndarray) -> tuple[float, int]:
     n, d = values.shape
-    several = _independent(values)
-    common = longest = 0.0
-    last, b = np.log(_variance(values, 1)), 1
-    while 2 * b <= max(n // 20, 2):
+    several = math.sqrt(_independent(values))
+    last, b, kappa, reach = np.log(_variance(values, 1)), 1, 0.0, 1
+    while 2 * b <= max(n // 16, 2):
         here = np.log(_variance(values, 2 * b))
-        ratio, error = here - last, _ERROR * math.sqrt(b / n)
-        # Longer bins must be surer: at b = 1 a κ that is none costs little.
-        sure = (0.5 if b == 1 else 1.5) * error / math.sqrt(several)
-        common = max(common, _kappa(float(np.mean(ratio)) - sure, b))
-        luck = (1 + math.sqrt(2 * math.log(d))) * error
-        longest = max(longest, _kappa(float(np.max(ratio)) - luck, b))
+        ratios, error = here - last, _ERROR * math.sqrt(b / n)
+        ratio, common = float(np.mean(ratios)), error / several
+        least, most = _kappa(ratio - 1.5 * common, b), _kappa(ratio + 2 * common, b)
+        if b == 1:
+            kappa = _kappa(ratio - 0.5 * common, b)
+        kappa = max(kappa, least) if most >= _SEEN * b else min(max(kappa, least), most)
+        luck = (1.5 + math.sqrt(2 * math.log(d))) * error  # of the largest of d
+        if max(least, _kappa(float(np.max(ratios)) - luck, b)) > _LEFT * b:
+            reach = 2 * b
         last, b = here, 2 * b
-    return common, longest
+    return kappa, reach
 
 
 def _variance(values: np.ndarray, b: int) -> np.ndarray:
@@ -117,8 +119,9 @@ def _independent(values: np.ndarray) -> float:
 
 
 def _kappa(log_ratio: float, b: int) -> float:
-    """κ of the autoregression with this log V(2b)/V(b)."""
-    return float(np.interp(log_ratio, _log_ratios(b), _GRID / (1 - _GRID**2)))
+    """κ of the autoregression with this log V(2b)/V(b), as far as b can tell."""
+    found = np.interp(log_ratio, _log_ratios(b), _GRID / (1 - _GRID**2))
+    return min(float(found), _SEEN * b)
 
 
 def _log_ratios(b: int) -> np.ndarray:
@@ -128,9 +131,8 @@ def _log_ratios(b: int) -> np.ndarray:
 
 
 def _of_autoregression(b: int) -> np.ndarray:
-    """V(b) of autoregressions of variance 1, in closed form: see `sums` of powers of φ."""
+    """V(b) of autoregressions of variance 1: (var Y − cov(Y, Y')) / b, by sums of powers of φ."""
     phi = _GRID[1:]
-    # var Y and cov(Y, Y'), with Σ_{h<b} (b − h) φ^h in closed form.
     inner = (b * (1 - phi) - (1 - phi**b)) * phi / (1 - phi) ** 2
     variance = b + 2 * inner
     between = phi * ((1 - phi**b) / (1 - phi)) ** 2
