@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure as Figure
 
 if TYPE_CHECKING:
-    from ntkmmd_jax.changepoint import Scan
+    from ntkmmd_jax.changepoint import Scan, Segmentation
     from ntkmmd_jax.power.planned import Plan
     from ntkmmd_jax.power.table import PowerRow, PowerTable
     from ntkmmd_jax.theory.comparison import Comparison
@@ -231,6 +231,37 @@ def scan(found: "Scan", ax: Any = None, *, change: int | None = None) -> Any:
     ax.set_xlabel("frame")
     ax.set_ylabel(f"statistic of {found.method!r}")
     ax.legend(frameon=False, fontsize="small")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def segmentation(found: "Segmentation", ax: Any = None, *, known: Any = ()) -> Any:
+    """Normal scores over time: lines, or an image of many; changes, with their intervals shaded."""
+    ax = axes(ax)
+    profile, end = np.asarray(found.profile), found.binning.size * found.binning.bins
+    times = (np.arange(len(profile)) + 0.5) * found.binning.size
+    names = [str(i) for i in range(profile.shape[1])] if found.names is None else found.names
+    few = profile.shape[1] <= len(COLOURS)
+    if few:
+        for column, name, colour in zip(profile.T, names, COLOURS, strict=False):
+            ax.plot(times, column, color=colour, lw=1, label=name)
+        ax.set_ylabel("normal score, mean of a bin")
+        ax.legend(frameon=False, fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5))
+    else:
+        extent = (0, end, profile.shape[1] - 0.5, -0.5)
+        style = {"aspect": "auto", "cmap": "RdBu_r", "vmin": -2, "vmax": 2}
+        image = ax.imshow(profile.T, extent=extent, interpolation="nearest", **style)
+        ax.figure.colorbar(image, ax=ax, label="normal score, mean of a bin")
+        ax.set_ylabel("coordinate")
+    for change in found.found:
+        ax.axvspan(*change.interval, color=VERMILION if few else "k", alpha=0.2, lw=0)
+        ax.axvline(change.frame, color=VERMILION if few else "k", lw=1.5)
+    for at in known:
+        ax.axvline(at, color=GREEN, ls=":", lw=2)
+    count = len(found.found)
+    ax.set_title(f"{count or 'no'} change{'s' * (count != 1)}", fontsize="medium")
+    ax.set_xlim(0, found.n)
+    ax.set_xlabel("frame")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

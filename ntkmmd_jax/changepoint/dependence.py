@@ -28,7 +28,9 @@ FEW = 20  # bins that a series is cut into at least, however long it remembers
 _LEFT = 0.1  # κ/b that bins leave to the correction, if there are frames enough
 _SEEN = 2.5  # κ/b up to which a scale b can tell: beyond it the ratio hardly grows
 _STARTS = 4096  # of pairs of neighbours that are looked at
-_ERROR = 2.0  # standard error of the log-ratio of one coordinate, times √(n/b): measured, 1.3 to 2.6
+_ERROR = (
+    2.0  # standard error of the log-ratio of one coordinate, times √(n/b): measured, 1.3 to 2.6
+)
 _GRID = np.linspace(0.0, 0.98, 99)  # autoregressions
 
 

@@ -19,6 +19,7 @@ Coordinates are seen as normal scores: the normal quantile of a frame's rank amo
 neither units nor heavy tails matter, nor does a jump of one change hide the next one.
 """
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,7 +64,8 @@ def segment(
     """Find the changes of a recorded series; none is an answer.
 
     Args:
-        series: Array-like (n, ...), one row per frame.
+        series: Array-like (n, ...), one row per frame. Columns that rise or fall at every frame, as
+            time stamps do, are left out, with a warning.
         level: Probability of any change in a series without one.
         bin: Frames of a bin, within which they may depend on each other. By default as the series
             itself says; given, bins are taken for independent.
@@ -91,14 +93,16 @@ def segment(
             f"a series of {n} frames has {n // (bin or 1)} bins of {bin or 1}; {_EVERY} are the "
             f"least: give {least} frames{' or shorter bins' if bin else ''}"
         )
-    scores = normal_scores(np.asarray(values).reshape(n, -1))
+    scores, kept = _without_clocks(np.asarray(values).reshape(n, -1))
     cut = binning(scores, bin, bins)
     check_reach(_orders(cut.bins), level, f"{cut.bins} bins")
     k_grams, k_splits, k_places = jax.random.split(as_key(key), 3)
     frames = jnp.asarray(scores, jnp.result_type(float))
     prepared, grams = bin_grams(k_grams, TEST, frames, size=cut.size)
     options = {"level": level, "n_permutations": n_permutations}
-    found = sorted(track(_splits(k_splits, grams, cut, **options), "stretches", show=progress))
+    found = sorted(
+        track(significant_cuts(k_splits, grams, cut, **options), "stretches", show=progress)
+    )
     edges = [0, *(change[0] for change in found), cut.bins]
     changes = [
         _located(
@@ -112,7 +116,33 @@ def segment(
         )
         for i, change in enumerate(found)
     ]
-    return Segmentation(tuple(changes), n, cut, level, COVERAGE)
+    profile = scores[: cut.bins * cut.size].reshape(cut.bins, cut.size, -1).mean(1)
+    return Segmentation(tuple(changes), n, cut, level, COVERAGE, profile, _names(series, kept))
+
+
+def _without_clocks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Normal scores of the columns that are no clocks, and which these are."""
+    steps = np.diff(values.astype(float), axis=0)
+    clocks = np.all(steps > 0, axis=0) | np.all(steps < 0, axis=0)
+    if clocks.all():
+        raise ValueError(
+            "every column rises or falls at every frame, as time does: take differences first"
+        )
+    if clocks.any():
+        which = np.flatnonzero(clocks).tolist()
+        warnings.warn(
+            f"left out: columns {which} rise or fall at every frame, as time stamps do",
+            stacklevel=3,
+        )
+    return normal_scores(values[:, ~clocks]), np.flatnonzero(~clocks)
+
+
+def _names(series: Any, kept: np.ndarray) -> tuple[str, ...] | None:
+    """Names of the columns that were kept: of a data frame, or their numbers if any was not."""
+    columns = getattr(series, "columns", None)
+    if columns is not None and len(list(columns)) > kept.max():
+        return tuple(str(list(columns)[i]) for i in kept)
+    return None if len(kept) == kept.max() + 1 else tuple(map(str, kept))
 
 
 def normal_scores(values: np.ndarray) -> np.ndarray:
@@ -154,7 +184,7 @@ def bin_grams(
     return prepared, found[:, back][:, :, back]
 
 
-def _splits(
+def significant_cuts(
     key: jax.Array, grams: jax.Array, cut: Binning, *, level: float, n_permutations: int
 ) -> Iterator[tuple[int, float, float, Any]]:
     """Cuts, adjusted p-values, scores and shares of members, as stretches are split."""
@@ -165,9 +195,7 @@ def _splits(
         if high - low < 2 * LEAST or 1 / (1 + n_permutations) > level * share:
             continue  # no p-value could be small enough
         k_orders, tested = jax.random.fold_in(key, tested), tested + 1
-        best = best_split(
-            k_orders, grams, low, high, cut.inflation, n_permutations=n_permutations
-        )
+        best = best_split(k_orders, grams, low, high, cut.inflation, n_permutations=n_permutations)
         pvalue = max(least, min(1.0, float(best.pvalue) / share))
         if not np.isfinite(best.score):
             raise ValueError(f"the statistic of bins {low}:{high} is {float(best.score)}")

@@ -1,6 +1,7 @@
 """What `segment` finds: changes, each with its interval, p-value and coordinates."""
 
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ class Segmentation:
     binning: Binning
     significance: float  # the level of the whole
     coverage: float  # of the intervals
+    profile: np.ndarray  # (bins, d) mean normal score of every coordinate in every bin
+    names: tuple[str, ...] | None = None  # of the coordinates
 
     @property
     def changes(self) -> list[int]:
@@ -69,13 +72,13 @@ class Segmentation:
     def segments(self) -> list[tuple[int, int]]:
         """Stretches between changes: first frame, and the one after the last."""
         edges = [0, *self.changes, self.n]
-        return list(zip(edges[:-1], edges[1:], strict=True))
+        return list(itertools.pairwise(edges))
 
-    def plot(self, ax: Any = None, *, series: Any = None, change: Any = ()) -> Any:
-        """Changes with their intervals, over the series if it is given; known changes dotted."""
+    def plot(self, ax: Any = None, *, known: Any = ()) -> Any:
+        """Changes with their intervals over the series, bin by bin; known changes dotted."""
         from ntkmmd_jax import plotting
 
-        return plotting.segmentation(self, ax=ax, series=series, known=np.atleast_1d(change))
+        return plotting.segmentation(self, ax=ax, known=known)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values."""
@@ -90,6 +93,7 @@ class Segmentation:
             "bin": self.binning.size,
             "bins": self.binning.bins,
             "memory": self.binning.memory,
+            "names": None if self.names is None else list(self.names),
             "details": [change.to_dict() for change in self.found],
         }
 
@@ -101,8 +105,9 @@ class Segmentation:
         ]
         for change in self.found:
             moving = change.driving()
-            said = ", ".join(map(str, moving[:5])) + ", …" * (len(moving) > 5)
-            what = f"in coordinates {said}" if moving else "in no coordinate by itself"
+            said = ", ".join(str(self.names[i] if self.names else i) for i in moving[:5])
+            said += f" and {len(moving) - 5} more" if len(moving) > 5 else ""
+            what = f"in {said}" if moving else "in no coordinate by itself"
             low, high = change.interval
             lines.append(f"  frame {change.frame} [{low}, {high}]: p = {change.pvalue:.2g}, {what}")
         return "\n".join(lines)

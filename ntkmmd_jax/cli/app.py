@@ -20,6 +20,7 @@ from ntkmmd_jax.cli.inputs import (
     read_samples,
 )
 from ntkmmd_jax.cli.plan import plan
+from ntkmmd_jax.cli.segment import segment
 
 app = typer.Typer(
     help="Two-sample testing with the neural tangent kernel.",
@@ -31,6 +32,7 @@ app = typer.Typer(
 
 app.command()(detect)
 app.command()(plan)
+app.command()(segment)
 
 
 @app.callback()
