@@ -14,7 +14,6 @@ from collections import defaultdict
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from timing import peak_mb
 
 from ntkmmd_jax import changepoint, datasets

@@ -13,7 +13,8 @@ Changes look like memory. But a change lies between few pairs of neighbours, so 
 *median* of their squared differences, at b up to n/16. κ is that of the autoregression with the
 ratio V(2b)/V(b) that is seen, at b = 1 to begin with; every longer scale moves it into its own
 interval, so that a motion that swings is not taken for one that wanders. Bins are ten times κ long,
-and longer than the last scale at which neighbours go together, if the series is long enough.
+and longer than the last scale at which neighbours go together or, as halves of a swing do, against
+each other; if the series is long enough.
 Coordinates are looked at as normal scores, and as their absolute values, for a spread that lasts.
 """
 
@@ -27,6 +28,7 @@ MOST = 128  # bins
 FEW = 20  # bins that a series is cut into at least, however long it remembers
 _LEFT = 0.1  # κ/b that bins leave to the correction, if there are frames enough
 _SEEN = 2.5  # κ/b up to which a scale b can tell: beyond it the ratio hardly grows
+_AGAINST = -0.3  # log V(2b)/V(b) below which neighbours go against each other
 _STARTS = 4096  # of pairs of neighbours that are looked at
 _ERROR = (
     2.0  # standard error of the log-ratio of one coordinate, times √(n/b): measured, 1.3 to 2.6
@@ -73,7 +75,7 @@ def binning(scores: np.ndarray, size: int | None, most: int = MOST) -> Binning:
 
 
 def memory(scores: np.ndarray) -> tuple[float, int]:
-    """κ in frames, and the length from which on neighbouring sums do not go together."""
+    """κ in frames, and the length from which on neighbouring sums have nothing in common."""
     centred = scores.astype(float) - scores.mean(0)
     varying = centred[:, centred.std(0) > 0]
     if not varying.size:
@@ -96,7 +98,8 @@ def _memory(values: np.ndarray) -> tuple[float, int]:
             kappa = _kappa(ratio - 0.5 * common, b)
         kappa = max(kappa, least) if most >= _SEEN * b else min(max(kappa, least), most)
         luck = (1.5 + math.sqrt(2 * math.log(d))) * error  # of the largest of d
-        if max(least, _kappa(float(np.max(ratios)) - luck, b)) > _LEFT * b:
+        together = max(least, _kappa(float(np.max(ratios)) - luck, b)) > _LEFT * b
+        if together or ratio + 2 * common < _AGAINST:  # half a swing, the other half next to it
             reach = 2 * b
         last, b = here, 2 * b
     return kappa, reach

@@ -141,5 +141,5 @@ def _covering(found: list[int], true: list[int], n: int) -> float:
     for first, last in itertools.pairwise(theirs):
         shared = np.maximum(np.minimum(high, last) - np.maximum(low, first), 0)
         union = (high - low) + (last - first) - shared
-        total += (last - first) / n * float(np.max(shared / union))
-    return total
+        total += (last - first) / n * np.max(shared / union)
+    return float(total)
