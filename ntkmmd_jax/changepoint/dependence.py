@@ -97,7 +97,7 @@ def _memory(values: np.ndarray) -> tuple[float, int]:
         if b == 1:
             kappa = _kappa(ratio - 0.5 * common, b)
         kappa = max(kappa, least) if most >= _SEEN * b else min(max(kappa, least), most)
-        luck = (1.5 + math.sqrt(2 * math.log(d))) * error  # of the largest of d
+        luck = max(1.5, 0.5 + math.sqrt(2 * math.log(d))) * error  # of the largest of d
         together = max(least, _kappa(float(np.max(ratios)) - luck, b)) > _LEFT * b
         if together or ratio + 2 * common < _AGAINST:  # half a swing, the other half next to it
             reach = 2 * b

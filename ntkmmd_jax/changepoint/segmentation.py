@@ -222,7 +222,7 @@ def _located(
         frames,
         between,
         cut.inflation,
-        COVERAGE,
+        coverage=COVERAGE,
         size=cut.size,
         n_permutations=n_permutations,
     )

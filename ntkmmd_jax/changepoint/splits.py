@@ -135,8 +135,8 @@ def best_split(
         mean, spread = roots.mean(0), roots.std(0)
         speaks = ~(spread <= _CONSTANT * mean)  # NaN speaks, and is found out
         spread = jnp.where(speaks, spread, 1)
-        slopes = speaks / (3 * spread * jnp.maximum(roots[0], 1e-3 * mean + _TINY) ** 2)
-        return jnp.where(speaks, (roots - mean) / spread, 0), slopes
+        flat = 3 * spread * jnp.maximum(roots[0], 1e-3 * mean + _TINY) ** 2
+        return jnp.where(speaks, (roots - mean) / spread, 0), jnp.where(speaks, 1 / flat, 0)
 
     each, slopes = jax.lax.map(scores, grams)  # (members, B + 1, k), (members, k)
     together = fused(jnp.moveaxis(each, 0, -1), _SHARPNESS)  # (B + 1, k)
