@@ -18,7 +18,7 @@ from timing import peak_mb
 
 from ntkmmd_jax import changepoint, datasets
 from ntkmmd_jax.changepoint.dependence import binning
-from ntkmmd_jax.changepoint.segmentation import TEST, bin_grams, normal_scores, significant_cuts
+from ntkmmd_jax.changepoint.segmentation import bin_grams, normal_scores, significant_cuts
 from ntkmmd_jax.changepoint.splits import best_split
 
 LEVEL, ORDERS, AT_ONCE = 0.05, 99, 20  # with 99 orders the level of the p-value is exact too
@@ -45,7 +45,7 @@ def _pvalues(keys, frames, inflations, *, size):
     def one(of):
         key, series, inflation = of
         k_grams, k_orders = jax.random.split(key)
-        _, grams = bin_grams(k_grams, TEST, series, size=size)
+        _, grams = bin_grams(k_grams, series, size=size)
         bins = len(series) // size
         return best_split(k_orders, grams, 0, bins, inflation, n_permutations=ORDERS).pvalue
 

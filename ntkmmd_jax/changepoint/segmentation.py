@@ -19,6 +19,7 @@ Coordinates are seen as normal scores: the normal quantile of a frame's rank amo
 neither units nor heavy tails matter, nor does a jump of one change hide the next one.
 """
 
+import math
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -32,23 +33,45 @@ from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, check_finite
 from ntkmmd_jax._lib.progress import track
+from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.calibration import check_level, check_reach
 from ntkmmd_jax.changepoint.dependence import MOST, Binning, binning
 from ntkmmd_jax.changepoint.located import locate
 from ntkmmd_jax.changepoint.segmented import Change, Segmentation
 from ntkmmd_jax.changepoint.splits import LEAST, best_split
+from ntkmmd_jax.kernels import Filtered
 from ntkmmd_jax.twosample.fused import FusedNTK
-from ntkmmd_jax.twosample.members import Scale
+from ntkmmd_jax.twosample.members import AtTimes, Scale
 
 COVERAGE = 0.95  # of the intervals of changes
-# Chosen by power over eight statistics and their sets, on single changes of mean, spread,
-# correlation and shape: long training sees what is rare, short training what is common.
+# Chosen by power over ten statistics and their sets, on single changes of mean, spread, correlation
+# and shape: long training sees what is rare, short training what is common. `MarginalUnits` see one
+# coordinate of many.
 TEST = FusedNTK(
     members=(Scale(1 / 2, times=(2.0**3,)), Scale(0.8, times=(2.0**7, 2.0**13))), landmarks=128
 )
 _PREPARED = 4096  # frames that members are prepared from
 _AT_ONCE = 4096  # frames whose features are held
 _EVERY = 2 * LEAST + 1  # bins that a series has at least
+
+
+@record
+class MarginalUnits:
+    """z_i and |z_i| of every coordinate, of one spread: the kernel sees each by itself."""
+
+    def __call__(self, points: jax.Array) -> jax.Array:
+        """h(z), shape (n, 2d)."""
+        return jnp.concatenate([points, jnp.abs(points) / math.sqrt(1 - 2 / math.pi)], axis=1)
+
+
+def members(key: jax.Array, frames: jax.Array) -> tuple[AtTimes, ...]:
+    """What sees changes: the scales of `TEST`, and every coordinate by itself."""
+    units, nothing = (
+        MarginalUnits(),
+        jnp.zeros((0, 0), frames.dtype),
+    )  # at time 0 nothing is filtered
+    alone = Filtered(units, units(frames).mean(0), nothing, nothing[None][:0], times=(0.0,))
+    return *TEST.prepare(key, frames), AtTimes(alone)
 
 
 def segment(
@@ -75,10 +98,10 @@ def segment(
         progress: Whether to show a bar.
 
     Example:
-        >>> series = np.random.default_rng(0).normal(size=(300, 2))
-        >>> series[180:] += 2
-        >>> segment(series, n_permutations=199).changes
-        [180]
+        >>> series = np.random.default_rng(1).normal(size=(240, 3))
+        >>> series[100:, 2] += 4
+        >>> segment(series, bin=6, n_permutations=199).changes
+        [100]
     """
     values = as_array(series, "the series")
     check_finite(values, "the series")
@@ -98,7 +121,7 @@ def segment(
     check_reach(_orders(cut.bins), level, f"{cut.bins} bins")
     k_grams, k_splits, k_places = jax.random.split(as_key(key), 3)
     frames = jnp.asarray(scores, jnp.result_type(float))
-    prepared, grams = bin_grams(k_grams, TEST, frames, size=cut.size)
+    prepared, grams = bin_grams(k_grams, frames, size=cut.size)
     options = {"level": level, "n_permutations": n_permutations}
     found = sorted(
         track(significant_cuts(k_splits, grams, cut, **options), "stretches", show=progress)
@@ -156,20 +179,18 @@ def normal_scores(values: np.ndarray) -> np.ndarray:
 
 
 @jax.jit(static_argnames="size")
-def bin_grams(
-    key: jax.Array, test: FusedNTK, frames: jax.Array, *, size: int
-) -> tuple[tuple, jax.Array]:
-    """The members of a test, and the Gram matrices of bins of frames by each: (members, s, s).
+def bin_grams(key: jax.Array, frames: jax.Array, *, size: int) -> tuple[tuple, jax.Array]:
+    """The members, and the Gram matrices of bins of frames by each statistic: (members, s, s).
 
     Bins take random places before anything is computed, so that rounding does not know the time.
     """
-    k_place, k_some, k_test = jax.random.split(key, 3)
+    k_place, k_some, k_members = jax.random.split(key, 3)
     bins = len(frames) // size
     order = jax.random.permutation(k_place, bins)
     placed = frames[: bins * size].reshape(bins, size, -1)[order]
     everything = placed.reshape(bins * size, -1)
     some = jax.random.choice(k_some, len(everything), (min(_PREPARED, len(everything)),), False)
-    prepared = test.prepare(k_test, everything[some])
+    prepared = members(k_members, everything[some])
 
     def grams(filtered: Any) -> jax.Array:
         def sums(points: jax.Array) -> jax.Array:

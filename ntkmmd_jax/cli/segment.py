@@ -44,6 +44,8 @@ def segment(
 
     check_outputs(plot, None)
     [table] = read_files([series], header)
+    known = change or []
+    changepoint.score([], known, margin=margin, n=len(table.values))  # refuses what cannot be
     found = changepoint.segment(
         table,
         level=level,
@@ -53,7 +55,6 @@ def segment(
         key=seed,
         progress=progress,
     )
-    known = change or []
     scored = changepoint.score(found, known, margin=margin) if known else None
     if as_json:
         score = {} if scored is None else {"score": dataclasses.asdict(scored)}

@@ -79,22 +79,22 @@ def test_orders_are_uniform_inside_and_fixed_outside():
     assert scipy.stats.chisquare(counts).pvalue > 1e-4
 
 
+@jax.jit(compiler_options=LONG)
+def null_pvalues(keys, low, high):
+    def one(key):
+        k_data, k_orders = jax.random.split(key)
+        bins = jax.random.t(k_data, 2.0, (16, 3))
+        grams = jnp.stack([bins @ bins.T, jnp.abs(bins) @ jnp.abs(bins).T])
+        return best_split(k_orders, grams, low, high, 1.0, n_permutations=19).pvalue
+
+    return jax.lax.map(one, keys, batch_size=50)
+
+
 @pytest.mark.parametrize(("low", "high"), [(0, 16), (3, 15)])
 def test_the_pvalue_is_exact_for_exchangeable_bins(low, high):
     """Heavy tails, two members that know of each other; all ranks are equally likely."""
-    runs, orders = 2000, 19
-
-    @jax.jit(compiler_options=LONG)
-    def pvalues(keys):
-        def one(key):
-            k_data, k_orders = jax.random.split(key)
-            bins = jax.random.t(k_data, 2.0, (16, 3))
-            grams = jnp.stack([bins @ bins.T, jnp.abs(bins) @ jnp.abs(bins).T])
-            return best_split(k_orders, grams, low, high, 1.0, n_permutations=orders).pvalue
-
-        return jax.lax.map(one, keys, batch_size=50)
-
-    found = np.asarray(pvalues(jax.random.split(jax.random.key(low), runs)))
+    runs = 2000
+    found = np.asarray(null_pvalues(jax.random.split(jax.random.key(low), runs), low, high))
     for rate in (0.05, 0.2, 0.5):
         assert abs(np.mean(found <= rate + 1e-6) - rate) < binomial_band(rate, runs)
 

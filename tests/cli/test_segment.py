@@ -52,7 +52,7 @@ def test_json(recording, monkeypatch, capsys):
     ("arguments", "message"),
     [
         (("nowhere.csv",), "nowhere.csv: no such file"),
-        ((), "Missing argument 'SERIES'"),
+        ((), "Missing argument 'series'"),
         (("{}", "--bin", "0"), "bin must be a whole number of at least 1; got 0"),
         (("{}", "--bin", "100"), "give 500 frames or shorter bins"),
         (("{}", "--level", "0"), "level must lie in (0, 1)"),
