@@ -62,16 +62,23 @@ def binning(scores: np.ndarray, size: int | None, most: int = MOST) -> Binning:
     if size is not None:
         return Binning(size, n // size)
     kappa, reach = memory(scores)
-    wanted = max(math.ceil(kappa / _LEFT), reach, 1)
+    wanted = _round(max(math.ceil(kappa / _LEFT), reach))
     shortest, longest = -(-n // most), max(n // FEW, 1)
     found = max(min(wanted, longest), shortest)
     if wanted > 1.5 * found:
         warnings.warn(
             f"frames depend on each other over about {wanted} frames, and the series has {n}: "
-            f"p-values may be too small. Some {FEW * wanted} frames would do",
+            f"p-values may be too small. Some {FEW * wanted} frames would do. If it rather changes "
+            "often, give the length of bins that are independent: bin",
             stacklevel=3,
         )
     return Binning(found, n // found, kappa)
+
+
+def _round(size: int) -> int:
+    """Up to 1, 2, 3, 4, 6, 8, 12, …: series of one length then share their programs."""
+    power = 2 ** (size - 1).bit_length()  # the next power of 2
+    return 3 * power // 4 if power > 2 and 3 * power // 4 >= size else power
 
 
 def memory(scores: np.ndarray) -> tuple[float, int]:
@@ -95,7 +102,7 @@ def _memory(values: np.ndarray) -> tuple[float, int]:
         ratio, common = float(np.mean(ratios)), error / several
         least, most = _kappa(ratio - 1.5 * common, b), _kappa(ratio + 2 * common, b)
         if b == 1:
-            kappa = _kappa(ratio - 0.5 * common, b)
+            kappa = _kappa(ratio - common, b)
         kappa = max(kappa, least) if most >= _SEEN * b else min(max(kappa, least), most)
         luck = max(1.5, 0.5 + math.sqrt(2 * math.log(d))) * error  # of the largest of d
         together = max(least, _kappa(float(np.max(ratios)) - luck, b)) > _LEFT * b

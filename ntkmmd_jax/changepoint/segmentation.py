@@ -16,7 +16,8 @@ single test of all bins. With bins chosen from the data, and with dependence, it
 least that of the stretch before; it is at most α for all changes that are reported.
 
 Coordinates are seen as normal scores: the normal quantile of a frame's rank among all frames. So
-neither units nor heavy tails matter, nor does a jump of one change hide the next one.
+neither units nor heavy tails matter, nor does a jump of one change hide the next one. What changes
+is the law of single frames: of a change in their order alone, as of a pace, give differences too.
 """
 
 import math
