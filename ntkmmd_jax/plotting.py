@@ -241,8 +241,7 @@ def segmentation(found: "Segmentation", ax: Any = None, *, known: Any = ()) -> A
     profile, end = np.asarray(found.profile), found.binning.size * found.binning.bins
     times = (np.arange(len(profile)) + 0.5) * found.binning.size
     names = [str(i) for i in range(profile.shape[1])] if found.names is None else found.names
-    few = profile.shape[1] <= len(COLOURS)
-    if few:
+    if profile.shape[1] <= len(COLOURS):
         for column, name, colour in zip(profile.T, names, COLOURS, strict=False):
             ax.plot(times, column, color=colour, lw=1, label=name)
         ax.set_ylabel("normal score, mean of a bin")
@@ -254,8 +253,8 @@ def segmentation(found: "Segmentation", ax: Any = None, *, known: Any = ()) -> A
         ax.figure.colorbar(image, ax=ax, label="normal score, mean of a bin")
         ax.set_ylabel("coordinate")
     for change in found.found:
-        ax.axvspan(*change.interval, color=VERMILION if few else "k", alpha=0.2, lw=0)
-        ax.axvline(change.frame, color=VERMILION if few else "k", lw=1.5)
+        ax.axvspan(*change.interval, color="k", alpha=0.15, lw=0)
+        ax.axvline(change.frame, color="k", lw=1.5)
     for at in known:
         ax.axvline(at, color=GREEN, ls=":", lw=2)
     count = len(found.found)
