@@ -35,8 +35,8 @@ class Located:
     frame: jax.Array  # () first frame after it
     low: jax.Array  # () its interval: from
     high: jax.Array  # () to, included
-    level: jax.Array  # (d,) contrast of the means, in standard deviations of the relabelled ones
-    spread: jax.Array  # (d,) of the mean absolute values
+    level: jax.Array  # (d,) mean after − before, in standard deviations of the relabelled ones
+    spread: jax.Array  # (d,) of the mean absolute values, likewise
     pvalues: jax.Array  # (d,) of the larger of the two, adjusted
 
 
@@ -75,7 +75,10 @@ def locate(
     of_left, of_right = _mean(held, left & inside), _mean(held, right & inside)
     steps = jnp.where(of_left < of_right, -1.0, 1.0) * (held - (of_left + of_right) / 2)
     low, high = between[0] * size, jnp.where(between[2] == bins, len(scores), between[2] * size)
-    frame = _argmax_between(steps, low + size, high - size, low)
+    # Changes keep their order: none comes nearer to its neighbour than half way.
+    first = jnp.where(low == 0, size, (between[0] + between[1]) // 2 * size + 1)
+    last = jnp.where(high == len(scores), high - size, (between[1] + between[2]) // 2 * size)
+    frame = _argmax_between(steps, first, last, low)
     away = _drawn_again(k_draws, steps, low, frame, high, size)
     half = away[math.ceil(coverage * _DRAWS) - 1]
     contrasts = _contrasts(k_labels, scores, before, after, inflation, size, n_permutations)
@@ -102,8 +105,10 @@ def held_out_scores(
     """The witness of the odd bins at the even ones and the other way round, shape (n,)."""
 
     def witness_of(half: jax.Array) -> jax.Array:
-        x, y = ((side & half).astype(points.dtype) for side in (left, right))
-        measure = SignedMeasure(points, _shares(x) - _shares(y))
+        # A side of one bin is in one half only: then it is not held out.
+        x, y = (jnp.where(jnp.any(side & half), side & half, side) for side in (left, right))
+        weights = _shares(x.astype(points.dtype)) - _shares(y.astype(points.dtype))
+        measure = SignedMeasure(points, weights)
         total, start = jnp.zeros(len(points), points.dtype), 0
         for one in prepared:
             stop = start + len(one.filtered.times)
@@ -173,7 +178,7 @@ def _contrasts(
     ranks = jnp.argsort(jnp.argsort(jnp.where(both, bits, others), axis=1), axis=1)
     x = (ranks < before.sum()).at[0].set(before)
     of_x, of_y = (_shares(side.astype(means.dtype)) for side in (x, both & ~x))
-    values = jnp.matmul(of_x - of_y, means, precision="highest")
+    values = jnp.matmul(of_y - of_x, means, precision="highest")
     values = values.at[0].divide(jnp.sqrt(inflation))
     spread = jnp.sqrt(jnp.mean(values**2, axis=0))
     values = jnp.where(spread > 0, values / jnp.where(spread > 0, spread, 1), 0)

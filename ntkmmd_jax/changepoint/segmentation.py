@@ -67,11 +67,10 @@ class MarginalUnits:
 
 def members(key: jax.Array, frames: jax.Array) -> tuple[AtTimes, ...]:
     """What sees changes: the scales of `TEST`, and every coordinate by itself."""
-    units, nothing = (
-        MarginalUnits(),
-        jnp.zeros((0, 0), frames.dtype),
-    )  # at time 0 nothing is filtered
-    alone = Filtered(units, units(frames).mean(0), nothing, nothing[None][:0], times=(0.0,))
+    units = MarginalUnits()
+    no_filter = jnp.zeros((0, 0, 0), frames.dtype)  # at time 0 there is none
+    mean = units(frames).mean(0)
+    alone = Filtered(units, mean, no_filter.sum(0), no_filter, times=(0.0,))
     return *TEST.prepare(key, frames), AtTimes(alone)
 
 
@@ -171,12 +170,12 @@ def _names(series: Any, kept: np.ndarray) -> tuple[str, ...] | None:
 
 def normal_scores(values: np.ndarray) -> np.ndarray:
     """The normal quantile of the rank of every entry in its column (n, d), ties at their middle."""
-    n, result = len(values), np.empty(values.shape, np.float32)
+    ranks = np.empty(values.shape, np.float32)
     for i, column in enumerate(values.T):
         ordered = np.sort(column)
         below, up_to = (np.searchsorted(ordered, column, side) for side in ("left", "right"))
-        result[:, i] = ndtri(jnp.asarray((below + up_to) / (2 * n), jnp.float32))
-    return result
+        ranks[:, i] = (below + up_to) / (2 * len(values))
+    return np.asarray(ndtri(ranks))
 
 
 @jax.jit(static_argnames="size")
@@ -218,10 +217,11 @@ def significant_cuts(
             continue  # no p-value could be small enough
         k_orders, tested = jax.random.fold_in(key, tested), tested + 1
         best = best_split(k_orders, grams, low, high, cut.inflation, n_permutations=n_permutations)
-        pvalue = max(least, min(1.0, float(best.pvalue) / share))
         if not np.isfinite(best.score):
             raise ValueError(f"the statistic of bins {low}:{high} is {float(best.score)}")
-        if pvalue <= level * (1 + 1e-6):
+        rank = round(float(best.pvalue) * (1 + n_permutations))  # its digits are those of float32
+        pvalue = max(least, min(1.0, rank / (1 + n_permutations) / share))
+        if pvalue <= level:
             at = int(best.cut)
             yield at, pvalue, float(best.score), best.shares
             stretches += [(low, at - 1, pvalue), (at + 1, high, pvalue)]

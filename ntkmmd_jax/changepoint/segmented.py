@@ -17,8 +17,8 @@ class Change:
     interval: tuple[int, int]  # frames between which it lies, both included
     pvalue: float  # adjusted
     score: float  # S, in standard deviations of the best cut of a member under relabelling
-    level: np.ndarray  # (d,) change of the level of each coordinate, in its standard deviations
-    spread: np.ndarray  # (d,) change of its spread, likewise
+    level: np.ndarray  # (d,) by how many standard deviations the level of each coordinate rises
+    spread: np.ndarray  # (d,) its spread, likewise
     pvalues: np.ndarray  # (d,) of the larger of both, adjusted for the number of coordinates
 
     @property

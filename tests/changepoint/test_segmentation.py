@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 
@@ -113,8 +114,8 @@ def test_two_changes_are_found_where_they_are(found):
 def test_the_coordinate_that_moves_is_named_and_how(found):
     first, second = found.found
     assert first.driving() == [1] and second.driving() == [1]
-    assert abs(first.level[1]) > abs(first.spread[1])
-    assert abs(second.spread[1]) > abs(second.level[1])
+    assert first.level[1] > max(3, abs(first.spread[1]))  # it rises
+    assert second.spread[1] > max(3, abs(second.level[1]))  # it widens
 
 
 def test_nothing_is_an_answer():
@@ -164,8 +165,6 @@ def test_plain_values_and_the_same_key_the_same_answer(series, found):
 
 
 def test_plots_of_few_and_of_many_coordinates(found):
-    import dataclasses
-
     ax = found.plot(known=[80])
     assert ax.get_title() == "2 changes" and len(ax.get_legend().get_texts()) == 3
     many = dataclasses.replace(found, profile=np.zeros((40, 30)), names=None)
