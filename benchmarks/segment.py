@@ -41,35 +41,35 @@ LAWS = {
 
 
 @jax.jit(static_argnames="size")
-def _pvalues(keys, frames, inflations, *, size):
+def _pvalues(keys, frames, correlations, *, size):
     def one(of):
-        key, series, inflation = of
+        key, series, correlation = of
         k_grams, k_orders = jax.random.split(key)
         _, grams = bin_grams(k_grams, series, size=size)
         bins = len(series) // size
-        return best_split(k_orders, grams, 0, bins, inflation, n_permutations=ORDERS).pvalue
+        return best_split(k_orders, grams, 0, bins, correlation, n_permutations=ORDERS).pvalue
 
-    return jax.lax.map(one, (keys, frames, inflations))
+    return jax.lax.map(one, (keys, frames, correlations))
 
 
 def false_changes(law, n, d, runs, seed):
-    """The share of series in which any change is found, and the bins: mean size, inflation."""
+    """The share of series in which any change is found, and the bins: mean size, correlation."""
     rng, groups, cuts = np.random.default_rng(seed), defaultdict(list), []
     for _ in range(runs):
         scores = normal_scores(law(rng, n, d))
         cut = binning(scores, None)
-        cuts.append((cut.size, cut.inflation))
-        groups[cut.size].append((scores, cut.inflation))
+        cuts.append((cut.size, cut.correlation))
+        groups[cut.size].append((scores, cut.correlation))
     found = 0
     for size, group in groups.items():
         for start in range(0, len(group), AT_ONCE):
             part = group[start : start + AT_ONCE]
             filled = part + part[:1] * (AT_ONCE - len(part))
-            frames, inflations = (jnp.asarray(np.stack(of)) for of in zip(*filled, strict=True))
+            frames, correlations = (jnp.asarray(np.stack(of)) for of in zip(*filled, strict=True))
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), size), start)
             keys = jax.random.split(key, AT_ONCE)
-            inflations = inflations.astype(frames.dtype)
-            pvalues = _pvalues(keys, frames, inflations, size=size)[: len(part)]
+            correlations = correlations.astype(frames.dtype)
+            pvalues = _pvalues(keys, frames, correlations, size=size)[: len(part)]
             found += int(np.sum(np.asarray(pvalues) <= LEVEL + 1e-6))
     return found / runs, *np.mean(cuts, axis=0)
 
@@ -78,7 +78,9 @@ def level(runs=400):
     """The share of series without a change that are split."""
     band = 2 * np.sqrt(LEVEL * (1 - LEVEL) / runs)
     print(f"{runs} series a cell, wanted {LEVEL} ± {band:.3f} (2 standard errors); in brackets")
-    print("the mean length of bins, and by how much T is taken to be inflated\n")
+    print(
+        "the mean length of bins, and the mean correlation that neighbouring bins are taken to have\n"
+    )
     print("| | " + " | ".join(f"n = {n}, d = {d}" for n in (300, 1000) for d in (1, 5, 50)) + " |")
     print("|---" * 7 + "|")
     for i, (name, law) in enumerate(LAWS.items()):
@@ -87,8 +89,8 @@ def level(runs=400):
             for d in (1, 5, 50):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    share, size, inflation = false_changes(law, n, d, runs, 1000 * i + n + d)
-                cells.append(f"{share:.3f} ({size:.0f}, {inflation:.2f})")
+                    share, size, correlation = false_changes(law, n, d, runs, 1000 * i + n + d)
+                cells.append(f"{share:.3f} ({size:.0f}, {correlation:.2f})")
                 print(name, n, d, cells[-1], file=sys.stderr, flush=True)
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 

@@ -6,8 +6,8 @@ V(b) is their variance; of dependent ones it grows with b to the long-run varian
 
     var Y = bΩ (1 − 2κ/b),   cov of neighbours = Ωκ,   V(b) = Ω (1 − 3κ/b),
 
-up to what a bin has forgotten, so that after relabelling, which makes bins independent, T is too
-small by the factor 1 − 2κ/b. Of an autoregression of φ, κ = φ/(1 − φ²): 0.67 for .5, 2.2 for .8.
+up to what a bin has forgotten. Neighbouring bins then have the correlation κ/(b − 2κ), which raises
+T (`splits.raised`), and which relabelled bins do not have. Of an autoregression of φ, κ = φ/(1 − φ²): 0.67 for .5, 2.2 for .8.
 
 Changes look like memory. But a change lies between few pairs of neighbours, so V is taken from the
 *median* of their squared differences, at b up to n/16. κ is that of the autoregression with the
@@ -45,9 +45,10 @@ class Binning:
     memory: float = 0.0  # κ, in frames
 
     @property
-    def inflation(self) -> float:
-        """By how much T exceeds that of independent bins: 1/(1 − 2κ/b)."""
-        return 1 / (1 - min(2 * self.memory / self.size, 0.6))
+    def correlation(self) -> float:
+        """Of neighbouring bins: κ / (b − 2κ), and 0.75 at most."""
+        left = min(self.memory / self.size, 0.3)
+        return left / (1 - 2 * left)
 
 
 def binning(scores: np.ndarray, size: int | None, most: int = MOST) -> Binning:

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib.records import record
+from ntkmmd_jax.changepoint.splits import raised
 from ntkmmd_jax.measure import SignedMeasure
 
 _REACH = 512  # frames to either side at which t* may be found again
@@ -47,7 +48,7 @@ def locate(
     shares: jax.Array,
     scores: jax.Array,
     between: Any,
-    inflation: Any,
+    correlation: Any,
     *,
     coverage: float,
     size: int,
@@ -61,7 +62,7 @@ def locate(
         shares: How much each of their statistics counts in the witness.
         scores: Frames, in normal scores, shape (n, d).
         between: Bins (low, cut, high): the change before it, where it is, and the one after it.
-        inflation: By how much dependence between bins makes squared contrasts larger.
+        correlation: Of neighbouring bins.
         coverage: Of the interval.
         size: Frames of a bin.
         n_permutations: Relabellings.
@@ -81,7 +82,7 @@ def locate(
     frame = _argmax_between(steps, first, last, low)
     away = _drawn_again(k_draws, steps, low, frame, high, size)
     half = away[math.ceil(coverage * _DRAWS) - 1]
-    contrasts = _contrasts(k_labels, scores, before, after, inflation, size, n_permutations)
+    contrasts = _contrasts(k_labels, scores, before, after, correlation, size, n_permutations)
     return Located(
         frame, jnp.maximum(frame - half, low), jnp.minimum(frame + half, high), *contrasts
     )
@@ -164,7 +165,7 @@ def _contrasts(
     scores: jax.Array,
     before: jax.Array,
     after: jax.Array,
-    inflation: Any,
+    correlation: Any,
     size: int,
     n_permutations: int,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -179,7 +180,8 @@ def _contrasts(
     x = (ranks < before.sum()).at[0].set(before)
     of_x, of_y = (_shares(side.astype(means.dtype)) for side in (x, both & ~x))
     values = jnp.matmul(of_y - of_x, means, precision="highest")
-    values = values.at[0].divide(jnp.sqrt(inflation))
+    sizes = (jnp.maximum(side.sum(), 1).astype(means.dtype) for side in (before, after))
+    values = values.at[0].divide(jnp.sqrt(raised(*sizes, correlation)))
     spread = jnp.sqrt(jnp.mean(values**2, axis=0))
     values = jnp.where(spread > 0, values / jnp.where(spread > 0, spread, 1), 0)
     level, width = jnp.split(values, 2, axis=1)

@@ -216,7 +216,9 @@ def significant_cuts(
         if high - low < 2 * LEAST or 1 / (1 + n_permutations) > level * share:
             continue  # no p-value could be small enough
         k_orders, tested = jax.random.fold_in(key, tested), tested + 1
-        best = best_split(k_orders, grams, low, high, cut.inflation, n_permutations=n_permutations)
+        best = best_split(
+            k_orders, grams, low, high, cut.correlation, n_permutations=n_permutations
+        )
         if not np.isfinite(best.score):
             raise ValueError(f"the statistic of bins {low}:{high} is {float(best.score)}")
         rank = round(float(best.pvalue) * (1 + n_permutations))  # its digits are those of float32
@@ -243,7 +245,7 @@ def _located(
         shares,
         frames,
         between,
-        cut.inflation,
+        cut.correlation,
         coverage=COVERAGE,
         size=cut.size,
         n_permutations=n_permutations,

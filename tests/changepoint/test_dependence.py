@@ -30,8 +30,8 @@ def test_the_memory_of_autoregressions(phi):
 
 def test_bins_are_as_long_as_the_memory():
     short, long = (binning(autoregression(phi, 2000, 5), None) for phi in (0.0, 0.8))
-    assert short.size == -(-2000 // 128) and 1 <= short.inflation < 1.05
-    assert 20 <= long.size <= 40 and 1.1 < long.inflation < 1.35
+    assert short.size == -(-2000 // 128) and 0 <= short.correlation < 0.03
+    assert 20 <= long.size <= 40 and 0.05 < long.correlation < 0.18
 
 
 def test_changes_are_no_memory():
@@ -62,5 +62,5 @@ def test_a_series_that_is_too_short_for_its_memory_is_told():
 
 
 def test_what_is_given_or_constant_is_not_estimated():
-    assert binning(autoregression(0.9, 100, 2), 7).inflation == 1
+    assert binning(autoregression(0.9, 100, 2), 7).correlation == 0
     assert memory(np.zeros((50, 3))) == (0.0, 1)

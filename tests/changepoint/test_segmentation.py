@@ -15,6 +15,7 @@ from ntkmmd_jax.changepoint.splits import (
     LEAST,
     best_split,
     cut_statistics,
+    raised,
     random_orders,
     seeded_cuts,
 )
@@ -86,7 +87,7 @@ def null_pvalues(keys, low, high):
         k_data, k_orders = jax.random.split(key)
         bins = jax.random.t(k_data, 2.0, (16, 3))
         grams = jnp.stack([bins @ bins.T, jnp.abs(bins) @ jnp.abs(bins).T])
-        return best_split(k_orders, grams, low, high, 1.0, n_permutations=19).pvalue
+        return best_split(k_orders, grams, low, high, 0.0, n_permutations=19).pvalue
 
     return jax.lax.map(one, keys, batch_size=50)
 
@@ -98,6 +99,15 @@ def test_the_pvalue_is_exact_for_exchangeable_bins(low, high):
     found = np.asarray(null_pvalues(jax.random.split(jax.random.key(low), runs), low, high))
     for rate in (0.05, 0.2, 0.5):
         assert abs(np.mean(found <= rate + 1e-6) - rate) < binomial_band(rate, runs)
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (3, 7), (20, 1)])
+def test_by_how_much_neighbours_raise_the_mean(before, after):
+    """Against the variance of the contrast of bins with correlated neighbours."""
+    n = before + after
+    covariance = np.eye(n) + 0.3 * (np.eye(n, k=1) + np.eye(n, k=-1))
+    w = np.repeat([1 / before, -1 / after], [before, after])
+    np.testing.assert_allclose(raised(before, after, 0.3), w @ covariance @ w / (w @ w))
 
 
 def test_two_changes_are_found_where_they_are(found):
