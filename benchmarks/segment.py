@@ -78,9 +78,7 @@ def level(runs=400):
     """The share of series without a change that are split."""
     band = 2 * np.sqrt(LEVEL * (1 - LEVEL) / runs)
     print(f"{runs} series a cell, wanted {LEVEL} ± {band:.3f} (2 standard errors); in brackets")
-    print(
-        "the mean length of bins, and the mean correlation that neighbouring bins are taken to have\n"
-    )
+    print("the mean length of bins, and the mean correlation that neighbours are taken to have\n")
     print("| | " + " | ".join(f"n = {n}, d = {d}" for n in (300, 1000) for d in (1, 5, 50)) + " |")
     print("|---" * 7 + "|")
     for i, (name, law) in enumerate(LAWS.items()):

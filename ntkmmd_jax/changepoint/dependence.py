@@ -7,7 +7,8 @@ V(b) is their variance; of dependent ones it grows with b to the long-run varian
     var Y = bΩ (1 − 2κ/b),   cov of neighbours = Ωκ,   V(b) = Ω (1 − 3κ/b),
 
 up to what a bin has forgotten. Neighbouring bins then have the correlation κ/(b − 2κ), which raises
-T (`splits.raised`), and which relabelled bins do not have. Of an autoregression of φ, κ = φ/(1 − φ²): 0.67 for .5, 2.2 for .8.
+T (`splits.raised`), and which relabelled bins do not have. Of an autoregression of φ,
+κ = φ/(1 − φ²): 0.67 for .5, 2.2 for .8.
 
 Changes look like memory. But a change lies between few pairs of neighbours, so V is taken from the
 *median* of their squared differences, at b up to n/16. κ is that of the autoregression with the
