@@ -1,9 +1,9 @@
 """Offline segmentation: false changes, found changes, intervals, recordings, time.
 
-python benchmarks/segment.py level [RUNS]    # series without a change: how many are split at 5 %
-python benchmarks/segment.py found [RUNS]    # precision, recall, F1, covering, intervals, time
-python benchmarks/segment.py gestures        # MSRC-12, in the folder NTKMMD_DATA
-python benchmarks/segment.py speed           # seconds and memory over the length
+python benchmarks/segment.py level [RUNS]          # series without a change: how many are split
+python benchmarks/segment.py found [RUNS [ORDERS]] # precision, recall, F1, covering, intervals
+python benchmarks/segment.py gestures              # MSRC-12, in the folder NTKMMD_DATA
+python benchmarks/segment.py speed                 # seconds and memory over the length
 """
 
 import sys
@@ -157,7 +157,7 @@ KINDS = {
 }
 
 
-def _by_means(seed, series):
+def _by_means(seed, series, orders):
     """The baseline: the same segmentation, of the means of standardised frames only."""
     spread = series.std(0)
     frames = (series - series.mean(0)) / np.where(spread > 0, spread, 1)
@@ -165,15 +165,15 @@ def _by_means(seed, series):
     sums = frames[: cut.bins * cut.size].reshape(cut.bins, cut.size, -1).sum(1)
     sums = sums - sums.mean(0)
     grams = jnp.asarray(sums @ sums.T, jnp.float32)[None]
-    options = {"level": LEVEL, "n_permutations": 999}
+    options = {"level": LEVEL, "n_permutations": orders}
     return [
         at * cut.size for at, *_ in significant_cuts(jax.random.key(seed), grams, cut, **options)
     ]
 
 
-def found(runs=20):
+def found(runs=20, orders=999):
     """Agreement of found and true changes."""
-    print(f"{runs} series a row, n = {N}, margin {MARGIN}; medians of the error in frames\n")
+    print(f"{runs} series a row, n = {N}, margin {MARGIN}, {orders} orders; median errors\n")
     print("| | F1 | precision | recall | covering | error | 95 % interval holds | its width | s |")
     print("|---" * 9 + "|")
     for i, (name, draw) in enumerate(KINDS.items()):
@@ -189,7 +189,7 @@ def found(runs=20):
         for run in range(runs):
             series, true = draw(rng)
             start = time.perf_counter()
-            result = changepoint.segment(series, key=run)
+            result = changepoint.segment(series, key=run, n_permutations=orders)
             spent.append(time.perf_counter() - start)
             one = changepoint.score(result, true, margin=MARGIN)
             rows.append((one.f1, one.precision, one.recall, one.covering))
@@ -201,7 +201,7 @@ def found(runs=20):
                     hits.append(low <= near[change.frame] <= high)
                     widths.append(high - low + 1)
                     errors.append(abs(change.frame - near[change.frame]))
-            base.append(changepoint.score(_by_means(run, series), true, margin=MARGIN, n=N))
+            base.append(changepoint.score(_by_means(run, series, orders), true, margin=MARGIN, n=N))
         cells = [f"{value:.2f}" for value in np.mean(rows, axis=0)]
         if hits:
             cells += [f"{np.median(errors):.0f}", f"{np.mean(hits):.2f} of {len(hits)}"]
