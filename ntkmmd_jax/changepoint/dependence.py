@@ -85,7 +85,7 @@ def _round(size: int) -> int:
 
 def memory(scores: np.ndarray) -> tuple[float, int]:
     """κ in frames, and the length from which on neighbouring sums have nothing in common."""
-    centred = scores.astype(float) - scores.mean(0)
+    centred = scores - scores.mean(0)
     varying = centred[:, centred.std(0) > 0]
     if not varying.size:
         return 0.0, 1
@@ -116,11 +116,15 @@ def _memory(values: np.ndarray) -> tuple[float, int]:
 
 def _variance(values: np.ndarray, b: int) -> np.ndarray:
     """V(b) of every coordinate, up to a common factor, by the median of squares."""
-    sums = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
     starts = np.arange(0, len(values) - 2 * b + 1, max(1, len(values) // _STARTS))
-    gap = sums[starts + 2 * b] - 2 * sums[starts + b] + sums[starts]
+
+    def of_column(column: np.ndarray) -> float:
+        sums = np.concatenate([[0.0], np.cumsum(column, dtype=float)])
+        gap = sums[starts + 2 * b] - 2 * sums[starts + b] + sums[starts]
+        return float(np.median(gap**2)) / (2 * b)
+
     floor = np.finfo(float).tiny  # of a coordinate with more ties than not
-    return np.maximum(np.median(gap**2, axis=0) / (2 * b), floor)
+    return np.maximum([of_column(column) for column in values.T], floor)
 
 
 def _independent(values: np.ndarray) -> float:
