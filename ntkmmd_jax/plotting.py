@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure as Figure
 
 if TYPE_CHECKING:
-    from ntkmmd_jax.changepoint import Scan
+    from ntkmmd_jax.changepoint import Scan, Segmentation
     from ntkmmd_jax.power.planned import Plan
     from ntkmmd_jax.power.table import PowerRow, PowerTable
     from ntkmmd_jax.sequential import Wealth
@@ -22,8 +22,10 @@ MARKERS = "os^Dv*P"
 
 
 def axes(ax: Any = None) -> Any:
-    """The axes given, or those of a new figure."""
-    return plt.subplots(figsize=(5, 3.4), layout="constrained")[1] if ax is None else ax
+    """The axes given, or those of a new figure; without a frame above and on the right."""
+    ax = plt.subplots(figsize=(5, 3.4), layout="constrained")[1] if ax is None else ax
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 def panels(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple:
@@ -53,7 +55,6 @@ def result(result: "TwoSampleResult", ax: Any = None) -> Any:
     ax.set_ylabel("permutations")
     ax.margins(x=0.08, y=0.35)  # room for the legend above the bars
     ax.legend(framealpha=0.9, edgecolor="none", fontsize="small")
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
@@ -68,7 +69,6 @@ def members(members: "Members", ax: Any = None) -> Any:
     ax.axvline(0, color="k", lw=0.8)
     ax.margins(x=0.25)  # room for the p-values
     ax.set_xlabel("z-score of each member, and its own p-value")
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
@@ -78,16 +78,15 @@ def wealth(found: "Wealth", ax: Any = None) -> Any:
     logs, level = np.asarray(found.logs) / np.log(10), float(found.level)
     mean, stop = np.asarray(found.mean) / np.log(10), int(found.stop)
     time = np.arange(len(mean) + 1)
-    last = logs[-1] if len(logs) else np.zeros(logs.shape[1])
-    loud = np.argsort(-last)[: len(COLOURS) - 2] if logs.shape[1] > 1 else ()
-    for k in range(logs.shape[1]) if logs.shape[1] > 1 else ():
-        place = list(loud).index(k) if k in loud else None
+    several = logs.shape[1] > 1
+    loudest = np.argsort(-logs[-1])[: len(COLOURS) - 2].tolist() if several and len(logs) else []
+    for k in range(logs.shape[1]) if several else ():
         style = {"color": GREY, "lw": 0.7, "alpha": 0.6}
-        if place is not None:
-            style = {"color": COLOURS[(place + 2) % len(COLOURS)], "lw": 1.2}
-            style["label"] = found.names[k]
+        if k in loudest:
+            colour = (*COLOURS[2:], COLOURS[1])[loudest.index(k)]
+            style = {"color": colour, "lw": 1.2, "label": found.names[k]}
         ax.plot(time, np.concatenate([[0], logs[:, k]]), zorder=2, **style)
-    name = "mean of all" if logs.shape[1] > 1 else found.names[0]
+    name = "mean of all" if several else found.names[0]
     ax.plot(time, np.concatenate([[0], mean]), color=BLUE, lw=2.5, zorder=3, label=name)
     ax.axhline(-np.log10(level), color=VERMILION, ls="--", lw=1.5, label=f"1/α = {1 / level:g}")
     if stop:
@@ -98,7 +97,6 @@ def wealth(found: "Wealth", ax: Any = None) -> Any:
     ax.set_xlabel("blocks (pairs, if the samples are of one size)")
     ax.set_ylabel("wealth: evidence against H0")
     ax.legend(framealpha=0.9, edgecolor="none", fontsize="x-small", loc="upper left")
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
@@ -120,7 +118,6 @@ def comparison(comparison: "Comparison", ax: Any = None) -> Any:
     ax.set_xlabel("training time t (learning rate of one pass)")
     ax.set_ylabel("relative error")
     ax.legend(frameon=False, fontsize="small")
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
@@ -218,7 +215,6 @@ def power(table: "PowerTable", ax: Any = None) -> Any:
     ax.set_ylabel(f"power ({table.rows[0].n_runs} replicas)")
     ax.set_ylim(-0.02, 1.02)
     ax.legend(frameon=False, fontsize="small")
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
@@ -246,7 +242,6 @@ def plan(found: "Plan", ax: Any = None) -> Any:
     ax.set_xlabel("samples of each")
     ax.set_ylabel("power")
     ax.legend(frameon=False, fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5))
-    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
@@ -264,7 +259,35 @@ def scan(found: "Scan", ax: Any = None, *, change: int | None = None) -> Any:
     ax.set_xlabel("frame")
     ax.set_ylabel(f"statistic of {found.method!r}")
     ax.legend(frameon=False, fontsize="small")
-    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def segmentation(found: "Segmentation", ax: Any = None, *, known: Any = ()) -> Any:
+    """Normal scores over time: lines, or an image of many; changes, with their intervals shaded."""
+    ax = axes(ax)
+    profile, end = np.asarray(found.profile), found.binning.size * found.binning.bins
+    times = (np.arange(len(profile)) + 0.5) * found.binning.size
+    names = [str(i) for i in range(profile.shape[1])] if found.names is None else found.names
+    if profile.shape[1] <= len(COLOURS):
+        for column, name, colour in zip(profile.T, names, COLOURS, strict=False):
+            ax.plot(times, column, color=colour, lw=1, label=name)
+        ax.set_ylabel("normal score, mean of a bin")
+        ax.legend(frameon=False, fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5))
+    else:
+        extent = (0, end, profile.shape[1] - 0.5, -0.5)
+        style = {"aspect": "auto", "cmap": "RdBu_r", "vmin": -2, "vmax": 2}
+        image = ax.imshow(profile.T, extent=extent, interpolation="nearest", **style)
+        ax.figure.colorbar(image, ax=ax, label="normal score, mean of a bin")
+        ax.set_ylabel("coordinate")
+    for change in found.found:
+        ax.axvspan(*change.interval, color="k", alpha=0.15, lw=0)
+        ax.axvline(change.frame, color="k", lw=1.5)
+    for at in known:
+        ax.axvline(at, color=GREEN, ls=":", lw=2)
+    count = len(found.found)
+    ax.set_title(f"{count or 'no'} change{'s' * (count != 1)}", fontsize="medium")
+    ax.set_xlim(0, found.n)
+    ax.set_xlabel("frame")
     return ax
 
 

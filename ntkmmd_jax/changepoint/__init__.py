@@ -1,4 +1,4 @@
-"""Online change-point detection: a reference block against a sliding window, look after look."""
+"""Change points: online, look after look, and in a whole recording (`segment`)."""
 
 from ntkmmd_jax.changepoint import edetector
 from ntkmmd_jax.changepoint.chart import METHODS
@@ -6,14 +6,21 @@ from ntkmmd_jax.changepoint.detector import Report, State, init, load, step
 from ntkmmd_jax.changepoint.live import Detector
 from ntkmmd_jax.changepoint.measures import Explanation, RunLengths, explain, run_lengths
 from ntkmmd_jax.changepoint.scan import Scan, scan
+from ntkmmd_jax.changepoint.scoring import AlarmScore, Score, score, score_alarms
+from ntkmmd_jax.changepoint.segmentation import segment
+from ntkmmd_jax.changepoint.segmented import Change, Segmentation
 
 __all__ = [
     "METHODS",
+    "AlarmScore",
+    "Change",
     "Detector",
     "Explanation",
     "Report",
     "RunLengths",
     "Scan",
+    "Score",
+    "Segmentation",
     "State",
     "edetector",
     "explain",
@@ -21,5 +28,8 @@ __all__ = [
     "load",
     "run_lengths",
     "scan",
+    "score",
+    "score_alarms",
+    "segment",
     "step",
 ]

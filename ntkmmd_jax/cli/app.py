@@ -20,6 +20,7 @@ from ntkmmd_jax.cli.inputs import (
     read_samples,
 )
 from ntkmmd_jax.cli.plan import plan
+from ntkmmd_jax.cli.segment import segment
 from ntkmmd_jax.cli.watch import watch
 
 app = typer.Typer(
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command()(detect)
 app.command()(plan)
 app.command()(watch)
+app.command()(segment)
 
 
 @app.callback()
