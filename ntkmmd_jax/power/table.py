@@ -156,9 +156,10 @@ class PowerTable:
 
 def _row(i: int, saved: Any) -> PowerRow:
     """A row as it was saved; refuse what cannot be one."""
-    later = {"failures": saved.get("failures", 0), "stops": saved.get("stops")}
-    required = [field.name for field in dataclasses.fields(PowerRow) if field.name not in later]
-    row = PowerRow(**{name: saved[name] for name in required}, **later)
+    later = {"failures": 0, "stops": None}  # what earlier versions did not write
+    names = [field.name for field in dataclasses.fields(PowerRow)]
+    values = {name: saved[name] for name in names if name in saved or name not in later}
+    row = PowerRow(**values)
     counts = (row.n_runs, row.rejections, row.failures)
     if not (isinstance(row.test, str) and isinstance(row.point, dict)):
         raise ValueError(f"row {i}: test must be a name and point a mapping")

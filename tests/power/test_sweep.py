@@ -110,7 +110,8 @@ def test_every_method_keeps_its_level_under_a_sweep():
     for row in table.rows:
         off = row.power - 0.05
         assert off < binomial_band(0.05, n_runs), row
-        assert off > -binomial_band(0.05, n_runs) or row.test == "c2st-s", row  # it has ties
+        # Accuracies have ties, and a bet is allowed to look for ever: both reject less often.
+        assert off > -binomial_band(0.05, n_runs) or row.test in ("c2st-s", "bet"), row
 
 
 def test_memory_is_bounded_by_the_batch():
