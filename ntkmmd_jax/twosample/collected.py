@@ -27,7 +27,7 @@ from ntkmmd_jax.twosample.gaussian import unbiased_form
 from ntkmmd_jax.witness import in_tiles, savable
 
 POINTS = 1000  # pooled points beyond which bandwidths are those of a random subsample
-TILE = 2048  # rows and columns of a kernel matrix that are held at once
+TILE = 512  # rows and columns held at once: fit a cache, and but half of the matrix is made
 
 
 @record
