@@ -248,6 +248,10 @@ class CollectionTest(TwoSampleTest):
         """The points; with bandwidths, if they are fixed."""
         return CollectionEvidence(self, prepared, held)
 
+    def scratch(self, n: int) -> int:
+        """Numbers that a run holds: the labellings of n points, and tiles of a kernel."""
+        return 3 * self.n_permutations * n + 4 * min(n, TILE) ** 2
+
     def check_samples(self, n_x: int, n_y: int, features: tuple[int, ...] | None = None) -> None:
         """Refuse samples of one point, which have no unbiased MMD²."""
         super().check_samples(n_x, n_y, features)

@@ -61,8 +61,7 @@ def test_it_resumes(context, found):
 
 
 def test_slow_methods_have_fewer_runs(context, monkeypatch):
-    monkeypatch.setattr(leaderboard, "SLOW", ("gmmd",))
-    monkeypatch.setattr(leaderboard, "SLOW_RUNS", 3)
+    monkeypatch.setitem(leaderboard.RUNS, "gmmd", 3)
     few = Problem("few", datasets.mean_shift, {"delta": 3.0, "dim": 2}, 30)
     row = leaderboard.standing(context, few, "gmmd").row
     assert row is not None and row.n_runs == 3
