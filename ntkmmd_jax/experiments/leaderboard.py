@@ -195,37 +195,48 @@ def _milliseconds(value: float) -> str:
 
 
 def _figure(found: Sequence[Standing], names: Sequence[str], chosen: Sequence[Problem]) -> Any:
-    """Power over time: a panel per problem, one of the means, and the legend."""
-    columns = min(4, len(chosen) + 2)
-    rows = -(-(len(chosen) + 2) // columns)
-    figure, axes = plotting.panels(rows, columns, 3.4 * columns, 3 * rows, sharex=True)
-    flat, styles = list(axes.flat), _styles(names)
-    for ax, problem in zip(flat, chosen, strict=False):
-        for one in (one for one in found if one.problem is problem):
-            if one.row is not None:
-                plotting.powers(ax, [one.median], [one.row], **styles[one.method])
-        ax.set_title(f"{problem.name}, n = {problem.n}", fontsize="small")
-        ax.set_ylim(-0.03, 1.05)
-        if problem.is_null:
-            ax.axhline(0.05, color=plotting.GREY, ls="--", lw=1, zorder=0)
-            ax.set_ylim(0, 0.2)
-    means, legend, *spare = flat[len(chosen) :]
+    """Power over time: the means, large, with the legend below; a small panel per problem."""
+    columns = min(4, len(chosen))
+    rows = max(2, -(-len(chosen) // columns))
+    figure, axes = plotting.panels(
+        rows, 2 + columns, 4.4 + 2.1 * columns, 2.3 * rows, sharex=True, squeeze=False
+    )
+    grid, styles = axes[0, 0].get_gridspec(), _styles(names)
+    for ax in axes[:, :2].flat:
+        ax.remove()
+    small = list(axes[:, 2:].flat)
+    means = figure.add_subplot(grid[: rows - 1, :2], sharex=small[0])
     for method in names:
         if (mean := overall(found, method)) is not None:
             at = (mean.milliseconds, mean.power, mean.error)
-            means.errorbar(*at, capsize=2, label=method, **styles[method])
-    means.set_title("mean, without H0", fontsize="small", fontweight="bold")
-    means.set_ylim(-0.03, 1.05)
-    handles = [legend.plot([], [], **styles[method])[0] for method in names]
-    legend.legend(handles, names, frameon=False, loc="center", ncols=2, fontsize="medium")
-    for ax in (legend, *spare):
-        ax.set_axis_off()
-    for ax in (*flat[: len(chosen)], means):
-        ax.set_xscale("log")
-        ax.tick_params(labelbottom=True)
+            means.errorbar(*at, capsize=2, **styles[method])
+    means.set_title("mean of all problems but H0", fontsize="medium", fontweight="bold")
+    means.set_ylabel("power, with 95 % interval")
+    means.set_xlabel("milliseconds a test, one call at a time")
+    for ax, problem in zip(small, chosen, strict=False):
+        for one in (one for one in found if one.problem is problem):
+            if one.row is not None:
+                smaller = {**styles[one.method], "ms": 0.7 * styles[one.method]["ms"]}
+                plotting.powers(ax, [one.median], [one.row], elinewidth=0.8, **smaller)
+        ax.set_title(f"{problem.name}, n = {problem.n}", fontsize="x-small")
+    means.set_xscale("log")  # of all, as they share it
+    means.xaxis.set_major_formatter("{x:g}")
+    for ax in (means, *small[: len(chosen)]):
+        ax.set_ylim(-0.03, 1.05)
+        ax.tick_params(labelbottom=True, labelsize="small" if ax is means else "x-small")
         ax.spines[["top", "right"]].set_visible(False)
-    figure.supxlabel("milliseconds a test, one call at a time on one device")
-    figure.supylabel("power, with 95 % interval")
+        ax.grid(axis="y", color="0.92", lw=0.6)
+        ax.set_axisbelow(True)
+    for ax, problem in zip(small, chosen, strict=False):
+        if problem.is_null:
+            ax.axhline(0.05, color=plotting.GREY, ls="--", lw=1, zorder=0)
+            ax.set_ylim(0, 0.2)
+            ax.set_yticks([0, 0.05, 0.1, 0.15, 0.2])
+    legend = figure.add_subplot(grid[rows - 1, :2])
+    handles = [legend.plot([], [], **styles[method])[0] for method in names]
+    legend.legend(handles, names, frameon=False, loc="center", ncols=3, fontsize="small")
+    for ax in (legend, *small[len(chosen) :]):
+        ax.set_axis_off()
     return figure
 
 
