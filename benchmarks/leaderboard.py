@@ -5,7 +5,8 @@
 
 The code is that of `ntkmmd reproduce leaderboard` and `ntkmmd reproduce published`; problems are
 taken by the beginning of their names. With --resume, what is in --out is not run again. Without
-MNIST's files, scikit-learn's digits stand in for them.
+MNIST's files, scikit-learn's digits stand in for them. The leaderboard is printed as Markdown, the
+mean power and the geometric mean of the times first; intervals are in the picture.
 """
 
 import argparse
@@ -39,6 +40,28 @@ def data():
     return "mnist"
 
 
+def markdown(found, names, chosen):
+    """A row a method, the best on average on top: mean power, milliseconds, power by problem."""
+    known = {number.label: number.ours for number in found.numbers}
+    means = {row[0].split(" (")[0]: row[-1] for row in found.table[1:]}
+    yield "| | mean | ms | " + " | ".join(f"{one.name}, n = {one.n}" for one in chosen) + " |"
+    yield "|---" * (3 + len(chosen)) + "|"
+    for name in sorted(names, key=lambda name: means[name], reverse=True):
+        mean, _, spent = means[name].partition(", ")
+        powers = (known.get(f"{name}, {one.name}") for one in chosen)
+        cells = ["refused" if power is None else f"{power:.2f}".lstrip("0") for power in powers]
+        spent = spent.removesuffix(" ms")
+        yield f"| `{name}` | {mean.lstrip('0')} | {spent} | " + " | ".join(cells) + " |"
+
+
+def columns(found):
+    """Column by column: all beside each other would be too wide to read."""
+    head, *rows = found.table
+    for column in range(1, len(head)):
+        yield f"\n{head[column]}"
+        yield from (f"  {row[0]:24}{row[column]}" for row in rows)
+
+
 def main():
     given = parsed()
     ntk.use_cores(given.devices, lapack=True)
@@ -50,6 +73,7 @@ def main():
     if given.published:
         names = given.methods or tuple(published.STYLES)
         found = published.curves(context, names, given.sizes, given.amplitudes)
+        lines = columns(found)
     else:
         names = given.methods or tuple(ntk.methods())
         chosen = [
@@ -58,10 +82,8 @@ def main():
             if problem.name.startswith(tuple(given.problems))
         ]
         found = leaderboard.board(context, names, chosen)
-    head, *rows = found.table
-    for column in range(1, len(head)):  # column by column: all would be too wide to read
-        print(f"\n{head[column]}")
-        print("\n".join(f"  {row[0]:24}{row[column]}" for row in rows))
+        lines = markdown(found, names, chosen)
+    print("\n".join(lines))
     plotting.save(found.figure, given.out / f"{name}.png")
     print(f"\nwritten: {given.out / name}.png")
 

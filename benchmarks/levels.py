@@ -1,13 +1,15 @@
 """The level of every method as it ships, under H0 at 5 %, on data that people really have.
 
-    python benchmarks/levels.py [RUNS [METHOD ...]]
+    python benchmarks/levels.py [RUNS [METHOD ...]] [--sizes 7+9 200+200 ...]
 
 Both samples come from one law: Gaussian, tied, with a constant or a duplicated column, with heavy
 tails, at scales from 1e-7 to 1e6, far from the origin. A cell shows the largest rejection rate over
 the laws and which it was, "+k" replicas without a verdict (NaN), or that the size is refused.
-The four slowest methods run a quarter of the replicas at the largest size.
+METHOD is a name, or name/bins for a test without a split: "ntk-symmetric/16". The slowest methods
+run a quarter of the replicas from 200 + 200 on.
 """
 
+import argparse
 import sys
 import time
 
@@ -15,9 +17,11 @@ import jax
 import jax.numpy as jnp
 
 import ntkmmd_jax as ntk
+from ntkmmd_jax.twosample import shipped_test
 
-SIZES = ((7, 9), (14, 11), (50, 30), (20, 100), (200, 200))
-SLOW = ("me", "scf", "c2st-s", "c2st-l")  # at the largest size, a quarter of the replicas
+SIZES = ("7+9", "14+11", "50+30", "20+100", "200+200")
+SLOW = ("me", "scf", "c2st-s", "c2st-l", "ntk-fuse", "mmd-fuse", "mmd-agg")
+LARGE = 400  # points of both, from which the slow ones have a quarter of the replicas
 AT_ONCE = 8
 
 
@@ -46,7 +50,8 @@ LAWS = {
 
 def rates(method, n_x, n_y, runs):
     """(rejections, NaN) of each law, by one program; or why the sizes are refused."""
-    test = ntk.make_test(method)
+    name, _, bins = method.partition("/")
+    test = shipped_test(name, **({"bins": int(bins)} if bins else {}))
 
     @jax.jit
     def count(keys, z):
@@ -71,30 +76,38 @@ def rates(method, n_x, n_y, runs):
 
 
 def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    methods = sys.argv[2:] or list(ntk.methods())
-    upper = 0.05 + 4 * (0.05 * 0.95 / runs) ** 0.5
-    print(f"{runs} replicas each; the band ends at {upper:.4f}\n")
-    print("| | " + " | ".join(f"{a} + {b}" for a, b in SIZES) + " |")
-    print("|---" * (len(SIZES) + 1) + "|", flush=True)
-    for method in methods:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="?", type=int, default=2000)
+    parser.add_argument("methods", nargs="*")
+    parser.add_argument("--sizes", nargs="+", default=SIZES)
+    given = parser.parse_args()
+    print(f"{given.runs} replicas each; the band ends at {_upper(given.runs):.4f}\n")
+    print("| | " + " | ".join(given.sizes) + " |")
+    print("|---" * (len(given.sizes) + 1) + "|", flush=True)
+    for method in given.methods or ntk.methods():
         cells, start = [], time.perf_counter()
-        for sizes in SIZES:
-            often = runs // 4 if method in SLOW and sizes == SIZES[-1] else runs
-            upper = 0.05 + 4 * (0.05 * 0.95 / often) ** 0.5
-            found = rates(method, *sizes, often)
+        for size in given.sizes:
+            n_x, n_y = map(int, size.split("+"))
+            slow = method.partition("/")[0] in SLOW and n_x + n_y >= LARGE
+            often = given.runs // 4 if slow else given.runs
+            found = rates(method, n_x, n_y, often)
             if isinstance(found, str):
                 cells.append("refused")
-                print(f"{method} {sizes}: {found}", file=sys.stderr)
+                print(f"{method} {size}: {found}", file=sys.stderr)
                 continue
             law = max(found, key=lambda name: found[name][0])
             missing = sum(nan for _, nan in found.values())
             rate = found[law][0] / often
-            mark = " **!**" if rate > upper else ""
+            mark = " **!**" if rate > _upper(often) else ""
             cells.append(f"{rate:.4f} {law}{f' +{missing}' if missing else ''}{mark}")
-            print(method, sizes, {k: v[0] / often for k, v in found.items()}, file=sys.stderr)
+            print(method, size, {k: v[0] / often for k, v in found.items()}, file=sys.stderr)
         print(f"| `{method}` | " + " | ".join(cells) + " |", flush=True)
         print(f"{method}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
+
+
+def _upper(runs):
+    """Where the band of four standard errors about 5 % ends."""
+    return 0.05 + 4 * (0.05 * 0.95 / runs) ** 0.5
 
 
 if __name__ == "__main__":

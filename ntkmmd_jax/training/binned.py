@@ -22,13 +22,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ntkmmd_jax._lib.checks import whole
-from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
+from ntkmmd_jax._lib.files import save_leaves
 from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import Bins, SignedMeasure
 from ntkmmd_jax.networks import Network, Params, as_network
 from ntkmmd_jax.training import doubling
-from ntkmmd_jax.training.streaming import checked_batch, saved_network
+from ntkmmd_jax.training.streaming import checked_batch, resumed
 from ntkmmd_jax.witness import Witness, velocity
 
 _KIND = "BinnedStream"  # of its files
@@ -225,22 +225,20 @@ def load(path: str | os.PathLike, *, network: Any = None) -> BinnedStream:
         path: What `BinnedStream.save` wrote.
         network: The network, only if it is a function of your own, which no file can hold.
     """
-    network = None if network is None else as_network(network)
-    leaves, header = load_leaves(path, _KIND)
-    with whole_file(path):
-        features = tuple(header["features"])
-        network = saved_network(path, header["network"], network)
-        one = jax.ShapeDtypeStruct((1, *features), jnp.result_type(float))
-        params = jax.eval_shape(network.init, jax.random.key(0), one)
-        empty = init(network, params, features, bins=header["bins"], chunk=header["chunk"])
-        sides = [_blank(empty, header[name], len(leaves)) for name in ("n_x", "n_y")]
-        like = dataclasses.replace(empty, x=sides[0], y=sides[1])
-        found = refill(like, leaves, source=str(path))
-        sides = [jax.tree.map(np.asarray, side) for side in (found.x, found.y)]
-        return dataclasses.replace(found, x=sides[0], y=sides[1])
+    found = resumed(path, _KIND, network, _blank)
+    x, y = (jax.tree.map(np.asarray, side) for side in (found.x, found.y))
+    return dataclasses.replace(found, x=x, y=y)
 
 
-def _blank(stream: BinnedStream, n: int, most: int) -> Side:
+def _blank(network: Network, params: Params, header: dict[str, Any], arrays: int) -> BinnedStream:
+    """The shapes of a saved stream, of a file with so many arrays."""
+    about = {name: header[name] for name in ("bins", "chunk")}
+    empty = init(network, params, header["features"], **about)
+    x, y = (_blank_side(empty, header[name], arrays) for name in ("n_x", "n_y"))
+    return dataclasses.replace(empty, x=x, y=y)
+
+
+def _blank_side(stream: BinnedStream, n: int, most: int) -> Side:
     """The shapes of a side after n points, of a file with so many arrays."""
     whole("the number of samples", n, 0)
     blocks = max(0, n - 1) // stream.kept

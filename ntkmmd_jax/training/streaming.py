@@ -11,9 +11,9 @@ import dataclasses
 import json
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ from ntkmmd_jax.networks import Network, Params, as_network, merged, restored
 from ntkmmd_jax.witness import Witness, displaced, velocity
 
 _KIND = "WitnessStream"  # of its files
+_Stream = TypeVar("_Stream")
 
 
 @record
@@ -75,26 +76,38 @@ def load(path: str | os.PathLike, *, network: Any = None) -> WitnessStream:
         path: What `WitnessStream.save` wrote.
         network: The network, only if it is a function of your own, which no file can hold.
     """
+    return resumed(path, _KIND, network, _blank)
+
+
+def _blank(network: Network, params: Params, header: dict[str, Any], _: int) -> WitnessStream:
+    """The shapes of a saved stream."""
+    return jax.eval_shape(lambda theta: init(network, theta, header["features"]), params)
+
+
+def resumed(
+    path: str | os.PathLike,
+    kind: str,
+    network: Any,
+    blank: Callable[[Network, Params, dict[str, Any], int], _Stream],
+) -> _Stream:
+    """The saved state of a stream of some kind; refuse to go on with another network.
+
+    Args:
+        path: The file.
+        kind: What it must hold.
+        network: The network, if the file cannot tell.
+        blank: The shapes of the state, from the network, those of θ0, what the file says of itself,
+            and how many arrays it has.
+    """
     network = None if network is None else as_network(network)
-    leaves, header = load_leaves(path, _KIND)
+    leaves, header = load_leaves(path, kind)
     with whole_file(path):
-        features = tuple(header["features"])
-        network = saved_network(path, header["network"], network)
-
-        def blank(key: jax.Array, x: jax.Array) -> WitnessStream:
-            return init(network, network.init(key, x), features)
-
-        one = jax.ShapeDtypeStruct((1, *features), jnp.result_type(float))
-        like = jax.eval_shape(blank, jax.random.key(0), one)
-        return refill(like, leaves, source=str(path))
-
-
-def saved_network(path: str | os.PathLike, recipe: Any, network: Network | None) -> Network:
-    """The network of a saved stream; refuse to go on with another."""
-    network = restored(recipe, network)
-    if (own := json.loads(json.dumps(network.recipe))) != recipe:
-        raise FileError(f"{path} is of a stream with network {recipe}; this one has {own}")
-    return network
+        recipe, network = header["network"], restored(header["network"], network)
+        if (own := json.loads(json.dumps(network.recipe))) != recipe:
+            raise FileError(f"{path} is of a stream with network {recipe}; this one has {own}")
+        one = jax.ShapeDtypeStruct((1, *header["features"]), jnp.result_type(float))
+        params = jax.eval_shape(network.init, jax.random.key(0), one)
+        return refill(blank(network, params, header, len(leaves)), leaves, source=str(path))
 
 
 def init(

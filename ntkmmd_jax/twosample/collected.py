@@ -27,7 +27,7 @@ from ntkmmd_jax.twosample.gaussian import unbiased_form
 from ntkmmd_jax.witness import in_tiles, savable
 
 POINTS = 1000  # pooled points beyond which bandwidths are those of a random subsample
-TILE = 2048  # rows and columns of a kernel matrix that are held at once
+TILE = 512  # rows and columns held at once: fit a cache, and but half of the matrix is made
 
 
 @record
@@ -247,6 +247,10 @@ class CollectionTest(TwoSampleTest):
     ) -> CollectionEvidence:
         """The points; with bandwidths, if they are fixed."""
         return CollectionEvidence(self, prepared, held)
+
+    def scratch(self, n: int) -> int:
+        """Numbers that a run holds: the labellings of n points, and tiles of a kernel."""
+        return 3 * self.n_permutations * n + 4 * min(n, TILE) ** 2
 
     def check_samples(self, n_x: int, n_y: int, features: tuple[int, ...] | None = None) -> None:
         """Refuse samples of one point, which have no unbiased MMD²."""
