@@ -49,6 +49,7 @@ TESTS = {
     "ntk-fuse, full": lambda: ntk.FusedNTK(
         (ntk.Scale(0.25, times=(0.0, 8.0)), ntk.Tangent(NETWORK)), n_permutations=39, landmarks=16
     ),
+    "bet": lambda: ntk.BettingTest(network=NETWORK),
     "ntk, bins": lambda: ntk.NTKMMD(train_fraction=None, bins=10, **SMALL),
     "gmmd, full": lambda: ntk.GaussianMMD(n_permutations=39),
     "gmmd, unbiased": lambda: ntk.GaussianMMD(unbiased=True, bandwidth=(0.5, 2.0)),

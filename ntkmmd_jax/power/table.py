@@ -156,7 +156,7 @@ class PowerTable:
 
 def _row(i: int, saved: Any) -> PowerRow:
     """A row as it was saved; refuse what cannot be one."""
-    later = {"failures": 0, "stops": None}  # what earlier versions did not write
+    later = ("failures", "stops")  # which earlier versions did not write
     names = [field.name for field in dataclasses.fields(PowerRow)]
     values = {name: saved[name] for name in names if name in saved or name not in later}
     row = PowerRow(**values)
