@@ -17,7 +17,7 @@ import numpy as np
 from timing import peak_mb
 
 from ntkmmd_jax import changepoint, datasets
-from ntkmmd_jax.changepoint.dependence import binning
+from ntkmmd_jax.changepoint.cutting import binning
 from ntkmmd_jax.changepoint.segmentation import bin_grams, normal_scores, significant_cuts
 from ntkmmd_jax.changepoint.splits import best_split
 

@@ -2,7 +2,7 @@
 
     segment(series) -> Segmentation
 
-The series is cut into bins as long as its frames depend on each other (`dependence`), and one Gram
+The series is cut into bins as long as its frames depend on each other (`cutting`), and one Gram
 matrix a member has all that is asked of them. A stretch of bins is split at its best cut if that is
 more than luck (`splits`), then both sides of it, without the bins next to the cut, which may hold
 frames of the other side. No cut of the whole is an answer too: nothing has changed.
@@ -36,7 +36,7 @@ from ntkmmd_jax._lib.points import as_array, check_finite
 from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.calibration import check_level, check_reach
-from ntkmmd_jax.changepoint.dependence import MOST, Binning, binning
+from ntkmmd_jax.changepoint.cutting import MOST, Binning, binning
 from ntkmmd_jax.changepoint.located import locate
 from ntkmmd_jax.changepoint.segmented import Change, Segmentation
 from ntkmmd_jax.changepoint.splits import LEAST, best_split

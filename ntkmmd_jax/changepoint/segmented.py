@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ntkmmd_jax.changepoint.dependence import Binning
+from ntkmmd_jax.changepoint.cutting import Binning
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

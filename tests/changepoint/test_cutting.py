@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.signal
 
-from ntkmmd_jax.changepoint.dependence import _GRID, _of_autoregression, binning, memory
+from ntkmmd_jax.changepoint.cutting import _GRID, _of_autoregression, binning, memory
 
 
 def autoregression(phi, n, d, seed=0):
