@@ -1,0 +1,159 @@
+"""The law of T_L while nothing changes: mean and spread in closed form, shape by resampling.
+
+With V_L of `dependence`, Σ_L the covariance of √L times a window's mean, and N frames of reference,
+
+    E T_L = V_L / L + V_N / N,
+    Var T_L = 2 tr Σ_L² (1/L + V_N / (V_L N))² + κ / L³,   κ = Var k̃(x, x) − 2 tr Σ_1²,
+
+where tr Σ² comes from pairs of blocks far from each other, less what the common mean adds to it.
+What resampling adds is the shape: streams of blocks of the reference against a reference that is
+resampled, too, each standardised by the moments of that world and by the scale f that its own
+reference would have estimated. So a quantile of them is that of a chart whose reference is random.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.changepoint.dependence import Dependence, dependence
+from ntkmmd_jax.changepoint.rows import grown
+
+_PILOTS = 128  # streams for the moments of the resampled world
+
+
+@record
+class Moments:
+    """Mean and spread of T_1, …, T_window."""
+
+    mean: jax.Array  # (window,)
+    spread: jax.Array  # (window,)
+
+    def standard(self, statistics: jax.Array, scale: jax.Array | float = 1.0) -> jax.Array:
+        """z of T_1, …, T_window, if the reference says that all is `scale` times as large."""
+        return (statistics - scale * self.mean) / (scale * self.spread)
+
+
+@record
+class World:
+    """A reference to be resampled in blocks, and what it says of T."""
+
+    gram: jax.Array  # (n, n) centred
+    remembers: Dependence
+    block: jax.Array  # () frames
+    norms: jax.Array  # (n,) squared, of the mean of the block that begins at a frame
+    moments: Moments
+    frames: int = static()  # N of the reference, of which n are in the Gram matrix
+
+    @classmethod
+    def of(cls, gram: jax.Array, frames: int, window: int) -> "World":
+        """The world of a centred Gram matrix."""
+        n = len(gram)
+        found = dependence(gram, 4 * window)
+        block = found.block(min(window, n // 4))
+        at = jnp.arange(n)
+        means = _block_sums(_block_sums(gram, block).T, block) / block**2
+        apart = jnp.abs(at[:, None] - at)
+        apart = jnp.minimum(apart, n - apart) >= jnp.where(block == 1, 1, 2 * block)
+        squares = jnp.sum(jnp.where(apart, means**2, 0)) / jnp.sum(apart)
+        share, of_block = block / n, found.mean(block)
+        squares = (squares - (share * of_block) ** 2) / (1 - 2 * share)  # the common mean
+        squares = jnp.maximum(squares, of_block**2 / n)
+        lengths = jnp.arange(1, window + 1)
+        mean = found.mean(lengths) + found.mean(frames)
+        diagonal = jnp.diagonal(gram)
+        single = (jnp.sum(gram**2) - jnp.sum(diagonal**2)) / (n * (n - 1))
+        excess = jnp.maximum(jnp.var(diagonal) - 2 * single, 0) / lengths**3
+        variance = 2 * squares * (mean / of_block) ** 2 + excess
+        return cls(
+            gram, found, block, jnp.diagonal(means), Moments(mean, jnp.sqrt(variance)),
+            frames=frames,
+        )  # fmt: skip
+
+    def drawn(self, key: jax.Array, length: int) -> tuple[jax.Array, jax.Array]:
+        """Frames of a stream of blocks at random, on a circle, and where every block begins."""
+        starts = jax.random.randint(key, (length,), 0, len(self.gram))
+        at = jnp.arange(length)
+        return (starts[at // self.block] + at % self.block) % len(self.gram), starts
+
+    def reference(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """A resampled reference: its weights (n,), and the scale f that it would estimate."""
+        n = len(self.gram)
+        picked, starts = self.drawn(key, n)
+        weight = (n * self.frames) ** -0.5  # the spread of the mean of N, not n, frames
+        used = jnp.arange(n) < n // self.block
+        scale = jnp.sum(jnp.where(used, self.norms[starts], 0)) / jnp.sum(used)
+        return jnp.zeros(n).at[picked].add(weight), scale / jnp.mean(self.norms)
+
+
+def _block_sums(values: jax.Array, block: jax.Array) -> jax.Array:
+    """Sums over so many rows from every row on, on a circle."""
+    n = len(values)
+    total = jnp.concatenate([jnp.zeros_like(values[:1]), jnp.cumsum(values, axis=0)])
+    end = jnp.arange(n) + block
+    around = (end > n)[:, None]
+    return total[end % (n + 1) + around[:, 0]] - total[:-1] + jnp.where(around, total[-1], 0)
+
+
+@jax.jit(static_argnames=("window", "draws"))
+def window_draws(key: jax.Array, world: World, *, window: int, draws: int) -> tuple:
+    """z of resampled windows, one for each resampled reference, and the scales f of these."""
+
+    def draw(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        k_reference, k_window = jax.random.split(key)
+        weights, scale = world.reference(k_reference)
+        picked, _ = world.drawn(k_window, window)
+        return (-weights).at[picked].add(1 / window), scale
+
+    weights, scales = jax.vmap(draw)(jax.random.split(key, draws))
+    values = jnp.sum((weights @ world.gram) * weights, axis=1)
+    own = Moments(values.mean(), values.std())
+    return own.standard(values, scales), scales
+
+
+@jax.jit(static_argnames=("window", "shortest", "horizon", "draws"))
+def stream_draws(
+    key: jax.Array, world: World, *, window: int, shortest: int, horizon: int, draws: int
+) -> tuple:
+    """max_L z_L after every frame of resampled streams, (draws, horizon), and their scales f.
+
+    Lengths go from `shortest` to `window`; a length that exceeds the frames seen does not count.
+    """
+    lengths = jnp.arange(1, window + 1)
+
+    def run(key: jax.Array, own: Moments, horizon: int) -> tuple:
+        k_reference, k_stream = jax.random.split(key)
+        weights, scale = world.reference(k_reference)
+        gaps = world.gram @ weights
+        offset = weights @ gaps
+        picked, _ = world.drawn(k_stream, horizon)
+
+        def take(carry: tuple, given: tuple) -> tuple:
+            sums, past, first, second = carry
+            i, count = given
+            past = jnp.concatenate([i[None], past[:-1]])
+            lags = world.gram[i, past] - gaps[i] - gaps[past] + offset
+            sums = grown(sums, 2 * jnp.cumsum(lags) - lags[0])
+            values = sums / lengths**2
+            full = count >= window
+            first, second = first + full * values, second + full * values**2
+            counts = (lengths >= shortest) & (lengths <= count)
+            z = jnp.max(jnp.where(counts, own.standard(values, scale), -jnp.inf))
+            return (sums, past, first, second), z
+
+        zero = jnp.zeros(window)
+        start = (zero, jnp.zeros(window, picked.dtype), zero, zero)
+        counts = jnp.arange(1, horizon + 1)
+        (_, _, first, second), z = jax.lax.scan(take, start, (picked, counts))
+        return first, second, z, scale
+
+    plain = Moments(jnp.zeros(window), jnp.ones(window))
+    k_pilot, k_run = jax.random.split(key)
+    pilots = 4 * window
+    keys = jax.random.split(k_pilot, _PILOTS)
+    first, second, *_ = jax.vmap(lambda key: run(key, plain, pilots))(keys)
+    looks = _PILOTS * (pilots - window + 1)
+    mean = first.sum(0) / looks
+    own = Moments(mean, jnp.sqrt(second.sum(0) / looks - mean**2))
+    keys = jax.random.split(k_run, draws)
+    _, _, z, scales = jax.lax.map(lambda key: run(key, own, horizon), keys, batch_size=_PILOTS)
+    return z, scales
