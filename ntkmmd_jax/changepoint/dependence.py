@@ -23,11 +23,11 @@ class Dependence:
     covariances: jax.Array  # (lags,) c_0, c_1, …
     order: jax.Array  # () of the autoregression; 0: none was found
 
-    def mean(self, length: jax.Array) -> jax.Array:
+    def mean(self, length: jax.Array | int) -> jax.Array:
         """E |mean of so many frames − μ|² = V_L / L, of any shape."""
-        h = jnp.arange(len(self.covariances))
-        length = jnp.asarray(length)[..., None]
-        share = jnp.where(h == 0, 1, 2) * jnp.maximum(1 - h / length, 0)
+        h = jnp.arange(len(self.covariances), dtype=self.covariances.dtype)
+        length = jnp.asarray(length, h.dtype)[..., None]
+        share = jnp.where(h == 0, 1.0, 2.0) * jnp.maximum(1 - h / length, 0)
         return jnp.sum(share * self.covariances, -1) / length[..., 0]
 
     @property
@@ -38,35 +38,46 @@ class Dependence:
 
     def block(self, most: int) -> jax.Array:
         """Frames of a block that shares little with its neighbours; 1 of independent frames."""
-        wanted = jnp.where(self.order == 0, 1, jnp.ceil(_BLOCK * self.time))
+        wanted = jnp.where(self.order == 0, 1.0, jnp.ceil(_BLOCK * self.time))
         return jnp.clip(wanted, 1, most).astype(jnp.int32)
 
 
 def dependence(gram: jax.Array, lags: int) -> Dependence:
     """The memory of a series from its centred Gram matrix (N, N), for lags below `lags`."""
     n = len(gram)
-    found = jnp.stack([jnp.mean(jnp.diagonal(gram, h)) for h in range(ORDERS + 1)])
+    at, h = jnp.arange(n), jnp.arange(ORDERS + 1)[:, None]
+    pairs = at + h < n
+    found = jnp.mean(gram[at, (at + h) % n], axis=1, where=pairs)
     variance = found[0]
     # Independent products behind a c_h: N for each dimension in which the features spread.
     squares = (jnp.sum(gram**2) - jnp.sum(jnp.diagonal(gram) ** 2)) / (n * (n - 1))
     points = n * jnp.clip(found[0] ** 2 / squares, 1, 50)
-    total, fitted = variance, Dependence(found, jnp.zeros((), jnp.int32))
-    for _ in range(3):  # V is in its own correction, which is small
-        fitted = _autoregression(found + jnp.minimum(total / n, variance / 4), points, lags)
+
+    def refit(_: int, fitted: Dependence) -> Dependence:  # V is in its own correction
         total = fitted.time * fitted.covariances[0]
-    return fitted
+        return _autoregression(found + jnp.minimum(total / n, variance / 4), points, lags)
+
+    none = Dependence(jnp.zeros(lags, gram.dtype).at[0].set(variance), jnp.zeros((), jnp.int32))
+    return jax.lax.fori_loop(0, 3, refit, none)
 
 
 def _autoregression(c: jax.Array, points: jax.Array, lags: int) -> Dependence:
     """The one of least AIC that c_0, …, c_8 determine, and its covariances."""
-    i = jnp.arange(ORDERS)
-    inside = i < jnp.arange(ORDERS + 1)[:, None]  # (orders, lags)
-    toeplitz = jnp.where(inside[:, :, None] & inside[:, None], c[jnp.abs(i[:, None] - i)], 0)
-    toeplitz += jnp.where(inside, 0, 1)[:, :, None] * jnp.eye(ORDERS)
-    right = jnp.where(inside, c[1:], 0)
-    weights = jnp.linalg.solve(toeplitz, right[..., None])[..., 0]
-    left = jnp.maximum(1 - jnp.sum(weights * right, 1) / c[0], 1e-6)  # of the variance
-    order = jnp.argmin(points * jnp.log(left) + 2 * jnp.arange(ORDERS + 1))
+    lag = jnp.arange(ORDERS)
+
+    def raise_order(carry: tuple, k: jax.Array) -> tuple:  # Levinson & Durbin
+        weights, left = carry
+        mirrored = jnp.where(lag < k - 1, jnp.roll(weights[::-1], k - 1), 0)
+        partial = jnp.clip((c[k] - mirrored @ c[1:]) / (left * c[0]), -0.999, 0.999)
+        weights = jnp.where(lag == k - 1, partial, weights - partial * mirrored)
+        left = left * (1 - partial**2)  # of the variance
+        return (weights, left), (weights, left)
+
+    none = (jnp.zeros(ORDERS, c.dtype), jnp.ones((), c.dtype))
+    _, found = jax.lax.scan(raise_order, none, jnp.arange(1, ORDERS + 1))
+    weights, left = (jnp.concatenate([a[None], b]) for a, b in zip(none, found, strict=True))
+    orders = jnp.arange(ORDERS + 1, dtype=c.dtype)
+    order = jnp.argmin(points * jnp.log(left) + 2 * orders)
 
     def extend(last: jax.Array, h: jax.Array) -> tuple[jax.Array, jax.Array]:
         ahead = jnp.clip(weights[order] @ last, -c[0], c[0])
@@ -75,4 +86,4 @@ def _autoregression(c: jax.Array, points: jax.Array, lags: int) -> Dependence:
 
     start = jnp.zeros(ORDERS, c.dtype).at[0].set(c[0])
     _, rest = jax.lax.scan(extend, start, jnp.arange(1, lags))
-    return Dependence(jnp.concatenate([c[:1], rest]), order)
+    return Dependence(jnp.concatenate([c[:1], rest]), order.astype(jnp.int32))

@@ -21,7 +21,8 @@ from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, as_points, cast, check_finite
 from ntkmmd_jax.calibration import check_level
-from ntkmmd_jax.changepoint import threshold as thresholds
+from ntkmmd_jax.changepoint.by_parts import of_test
+from ntkmmd_jax.changepoint.by_rows import of_rows
 from ntkmmd_jax.changepoint.chart import chart_test, make_chart
 from ntkmmd_jax.changepoint.state import (
     BLOCK,
@@ -33,6 +34,7 @@ from ntkmmd_jax.changepoint.state import (
     in_use,
     start,
 )
+from ntkmmd_jax.changepoint.threshold import given, warn_if_doubtful
 from ntkmmd_jax.changepoint.watch import Report, advance
 
 
@@ -49,6 +51,7 @@ def init(
     arl: float | None = None,
     threshold: float | None = None,
     drift: float | None = None,
+    block: int | None = None,
     n_draws: int = 1000,
     after: str = "hold",
     time: int = 0,
@@ -73,6 +76,8 @@ def init(
         threshold: Instead: the threshold itself.
         drift: Add up what the witness of the window gains on each `stride` frames that it has not
             seen, in standard deviations, less this drift (CUSUM); of tests with a witness.
+        block: Frames of the blocks in which the reference is resampled; unless given, as long as
+            it remembers, by its autocorrelation.
         n_draws: Windows, or streams, drawn from the reference.
         after: What follows an alarm: "hold" keeps the reference, and alarms last as long as T is
             high; "rereference" takes as many frames as the reference has for the new one, with its
@@ -83,6 +88,10 @@ def init(
     check_finite(reference, "the reference")
     sizes = {"window": window, "stride": stride}
     _check_options(reference, window, shortest, stride, arl, threshold, drift, after)
+    if block is not None:
+        whole("block", block)
+        if not block <= len(reference) // 4:
+            raise ValueError(f"block must be at most a quarter of the reference; got {block}")
     whole("n_draws, the windows or streams behind the threshold,", n_draws)
     check_level(level, None if (threshold, arl) != (None, None) else n_draws)
     k_chart, k_threshold, k_looks = jax.random.split(as_key(key), 3)
@@ -95,15 +104,15 @@ def init(
             f"{test.method} has one window"
         )
     standard, cusum, found = chart.standard(reference), None, None
-    wanted: Any = {**sizes, "level": level, "arl": arl, "draws": n_draws}
+    wanted: Any = {**sizes, "level": level, "arl": arl, "draws": n_draws, "block": block}
     if threshold is not None:
-        found = thresholds.given(threshold, window)
+        found = given(threshold, window)
     if rows is not None and (found is None or shortest is not None):
         wanted |= {"shortest": shortest, "fixed": threshold}
-        found = thresholds.of_rows(k_threshold, rows, standard, **wanted)
+        found = of_rows(k_threshold, rows, standard, **wanted)
     elif found is None or drift is not None:
         wanted |= {"size": in_use(chart, reference, window), "drift": drift}
-        law, unit = thresholds.of_test(k_threshold, chart, standard, **wanted)
+        law, unit = of_test(k_threshold, chart, standard, **wanted)
         found = found or law
         if drift is not None:
             cusum = Cusum(unit, jnp.asarray(drift, unit.dtype), jnp.zeros_like(unit))
@@ -113,7 +122,7 @@ def init(
             "diverges, or the covariance is singular; check the reference, or give a smaller "
             "learning rate"
         )
-    thresholds.warn_if_doubtful(found, len(reference))
+    warn_if_doubtful(found, len(reference))
     about: Any = {**sizes, "shortest": shortest, "after": after, "time": time}
     return start(chart, reference, found, k_looks, cusum=cusum, **about)
 

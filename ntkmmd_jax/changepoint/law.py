@@ -45,20 +45,23 @@ class World:
     frames: int = static()  # N of the reference, of which n are in the Gram matrix
 
     @classmethod
-    def of(cls, gram: jax.Array, frames: int, window: int) -> "World":
-        """The world of a centred Gram matrix."""
+    def of(
+        cls, gram: jax.Array, frames: int, window: int, block: jax.Array | int | None = None
+    ) -> "World":
+        """The world of a centred Gram matrix, in blocks of a length that is given, or found."""
         n = len(gram)
         found = dependence(gram, 4 * window)
-        block = found.block(min(window, n // 4))
+        block = found.block(min(window, n // 4)) if block is None else jnp.asarray(block, jnp.int32)
         at = jnp.arange(n)
-        means = _block_sums(_block_sums(gram, block).T, block) / block**2
+        size = block.astype(gram.dtype)
+        means = _block_sums(_block_sums(gram, block).T, block) / size**2
         apart = jnp.abs(at[:, None] - at)
         apart = jnp.minimum(apart, n - apart) >= jnp.where(block == 1, 1, 2 * block)
-        squares = jnp.sum(jnp.where(apart, means**2, 0)) / jnp.sum(apart)
-        share, of_block = block / n, found.mean(block)
+        squares = jnp.mean(means**2, where=apart)
+        share, of_block = size / n, found.mean(size)
         squares = (squares - (share * of_block) ** 2) / (1 - 2 * share)  # the common mean
         squares = jnp.maximum(squares, of_block**2 / n)
-        lengths = jnp.arange(1, window + 1)
+        lengths = jnp.arange(1, window + 1, dtype=gram.dtype)
         mean = found.mean(lengths) + found.mean(frames)
         diagonal = jnp.diagonal(gram)
         single = (jnp.sum(gram**2) - jnp.sum(diagonal**2)) / (n * (n - 1))
@@ -69,19 +72,23 @@ class World:
             frames=frames,
         )  # fmt: skip
 
-    def drawn(self, key: jax.Array, length: int) -> tuple[jax.Array, jax.Array]:
-        """Frames of a stream of blocks at random, on a circle, and where every block begins."""
-        starts = jax.random.randint(key, (length,), 0, len(self.gram))
-        at = jnp.arange(length)
-        return (starts[at // self.block] + at % self.block) % len(self.gram), starts
+    def drawn(self, numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Frames of a stream of blocks on a circle, and where blocks begin.
 
-    def reference(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """A resampled reference: its weights (n,), and the scale f that it would estimate."""
+        Args:
+            numbers: Uniform in [0, 1), one for each frame; those of whole blocks are used.
+        """
+        n, at = len(self.gram), jnp.arange(len(numbers))
+        starts = jnp.minimum((n * numbers).astype(jnp.int32), n - 1)
+        return (starts[at // self.block] + at % self.block) % n, starts
+
+    def reference(self, numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """A resampled reference, of n numbers: its weights, and the scale f that it estimates."""
         n = len(self.gram)
-        picked, starts = self.drawn(key, n)
+        picked, starts = self.drawn(numbers)
         weight = (n * self.frames) ** -0.5  # the spread of the mean of N, not n, frames
         used = jnp.arange(n) < n // self.block
-        scale = jnp.sum(jnp.where(used, self.norms[starts], 0)) / jnp.sum(used)
+        scale = jnp.mean(self.norms[starts], where=used)
         return jnp.zeros(n).at[picked].add(weight), scale / jnp.mean(self.norms)
 
 
@@ -90,21 +97,22 @@ def _block_sums(values: jax.Array, block: jax.Array) -> jax.Array:
     n = len(values)
     total = jnp.concatenate([jnp.zeros_like(values[:1]), jnp.cumsum(values, axis=0)])
     end = jnp.arange(n) + block
-    around = (end > n)[:, None]
-    return total[end % (n + 1) + around[:, 0]] - total[:-1] + jnp.where(around, total[-1], 0)
+    around = end > n
+    rest = jnp.where(around[:, None], total[-1], 0)
+    return total[jnp.where(around, end - n, end)] - total[:-1] + rest
 
 
 @jax.jit(static_argnames=("window", "draws"))
 def window_draws(key: jax.Array, world: World, *, window: int, draws: int) -> tuple:
     """z of resampled windows, one for each resampled reference, and the scales f of these."""
 
-    def draw(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        k_reference, k_window = jax.random.split(key)
-        weights, scale = world.reference(k_reference)
-        picked, _ = world.drawn(k_window, window)
+    def draw(numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
+        weights, scale = world.reference(numbers[window:])
+        picked, _ = world.drawn(numbers[:window])
         return (-weights).at[picked].add(1 / window), scale
 
-    weights, scales = jax.vmap(draw)(jax.random.split(key, draws))
+    numbers = jax.random.uniform(key, (draws, window + len(world.gram)))
+    weights, scales = jax.vmap(draw)(numbers)
     values = jnp.sum((weights @ world.gram) * weights, axis=1)
     own = Moments(values.mean(), values.std())
     return own.standard(values, scales), scales
@@ -121,11 +129,11 @@ def stream_draws(
     lengths = jnp.arange(1, window + 1)
 
     def run(key: jax.Array, own: Moments, horizon: int) -> tuple:
-        k_reference, k_stream = jax.random.split(key)
-        weights, scale = world.reference(k_reference)
+        numbers = jax.random.uniform(key, (horizon + len(world.gram),))
+        weights, scale = world.reference(numbers[horizon:])
         gaps = world.gram @ weights
         offset = weights @ gaps
-        picked, _ = world.drawn(k_stream, horizon)
+        picked, _ = world.drawn(numbers[:horizon])
 
         def take(carry: tuple, given: tuple) -> tuple:
             sums, past, first, second = carry
@@ -133,9 +141,9 @@ def stream_draws(
             past = jnp.concatenate([i[None], past[:-1]])
             lags = world.gram[i, past] - gaps[i] - gaps[past] + offset
             sums = grown(sums, 2 * jnp.cumsum(lags) - lags[0])
-            values = sums / lengths**2
-            full = count >= window
-            first, second = first + full * values, second + full * values**2
+            values = sums / lengths.astype(sums.dtype) ** 2
+            kept = jnp.where(count >= window, values, 0)
+            first, second = first + kept, second + kept**2
             counts = (lengths >= shortest) & (lengths <= count)
             z = jnp.max(jnp.where(counts, own.standard(values, scale), -jnp.inf))
             return (sums, past, first, second), z

@@ -167,7 +167,7 @@ def scan(
         window: Frames in the window, or several such sizes.
         stride: Frames between two looks.
         test: Any method by name, or a test object.
-        **options: Of `init`: shortest, standardize, level, arl, threshold, drift, n_draws.
+        **options: Of `init`: shortest, standardize, level, arl, threshold, drift, block, n_draws.
     """
     series = as_points(series, "the series")
     check_finite(series, "the series")

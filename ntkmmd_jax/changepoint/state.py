@@ -12,10 +12,11 @@ import numpy as np
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.changepoint.by_parts import thinned
 from ntkmmd_jax.changepoint.chart import Chart, make_chart
 from ntkmmd_jax.changepoint.law import Moments
 from ntkmmd_jax.changepoint.rows import Memory, Rows, rows_of
-from ntkmmd_jax.changepoint.threshold import Threshold, given, thinned
+from ntkmmd_jax.changepoint.threshold import Threshold, given
 from ntkmmd_jax.networks import as_network
 from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 

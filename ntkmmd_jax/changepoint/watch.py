@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib.records import record
-from ntkmmd_jax.changepoint import threshold as thresholds
+from ntkmmd_jax.changepoint.by_rows import moved
 from ntkmmd_jax.changepoint.rows import grown, seen
 from ntkmmd_jax.changepoint.state import BLOCK, State, first_time, start
+from ntkmmd_jax.changepoint.threshold import given
 
 
 @record
@@ -85,7 +86,7 @@ def _look(
     def of_rows(sums: jax.Array, count: jax.Array) -> jax.Array:
         if state.shortest is None:
             return sums[-1] / state.window**2
-        z = state.moments.standard(sums / lengths**2)
+        z = state.moments.standard(sums / lengths.astype(sums.dtype) ** 2)
         return jnp.max(jnp.where((lengths >= state.shortest) & (lengths <= count), z, -jnp.inf))
 
     def of_test(at: jax.Array, time: jax.Array) -> jax.Array:
@@ -155,11 +156,11 @@ def renewed(state: State) -> State:
     """With the reference that has been gathered, and the law of T that goes with it."""
     reference = state.pending[:-BLOCK]
     chart = state.chart.restandardized(reference)
-    found = thresholds.given(state.threshold, state.window)
+    found = given(state.threshold, state.window)
     found = dataclasses.replace(found, moments=state.moments, interval=state.threshold_interval)
     rows, cusum = state.rows, state.cusum
     if rows is not None:
-        found = thresholds.moved(found, rows, chart.standard(reference), state.shortest)
+        found = moved(found, rows, chart.standard(reference), state.shortest)
     if cusum is not None:
         cusum = dataclasses.replace(cusum, total=jnp.zeros_like(cusum.total))
     about: Any = {name: getattr(state, name) for name in ("window", "shortest", "stride", "after")}

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -10,8 +11,8 @@ import typer
 
 from ntkmmd_jax.cli.inputs import check_outputs, read_files
 
-_SETTINGS = ("window", "stride", "test", "level", "arl", "threshold", "standardize", "contiguous")
-_SETTINGS += ("after", "seed", "reference", "series")  # what makes a detector what it is
+_SETTINGS = ("window", "shortest", "stride", "test", "level", "arl", "threshold", "drift", "block")
+_SETTINGS += ("standardize", "after", "seed", "reference", "series")  # what makes a detector
 
 
 def detect(
@@ -23,6 +24,9 @@ def detect(
     window: Annotated[
         list[int] | None, typer.Option(help="Frames in the window; may repeat")
     ] = None,
+    shortest: Annotated[
+        int | None, typer.Option(help="Watch all window lengths from this on; of ntk and gmmd")
+    ] = None,
     stride: Annotated[int, typer.Option(help="Frames between two looks")] = 10,
     test: Annotated[str, typer.Option(help="A method; `ntkmmd info` lists them")] = "net",
     level: Annotated[float, typer.Option(help="Probability of a false alarm per look")] = 0.01,
@@ -31,9 +35,12 @@ def detect(
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="Instead: the threshold")] = None,
     standardize: Annotated[bool, typer.Option(help="Give coordinates spread 1")] = True,
-    contiguous: Annotated[
-        bool, typer.Option(help="Pilot blocks are runs of neighbours, or frames at random")
-    ] = True,
+    drift: Annotated[
+        float | None, typer.Option(help="Add up what the witness gains, less this drift (CUSUM)")
+    ] = None,
+    block: Annotated[
+        int | None, typer.Option(help="Frames that depend on each other; found unless given")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
     change: Annotated[int | None, typer.Option(help="A known change, to mark in the plot")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; a line per event")] = False,
@@ -65,8 +72,9 @@ def detect(
     check_outputs(plot, save, state)
     windows = window or [100]
     options = {"stride": stride, "test": test, "level": level, "arl": arl, "threshold": threshold}
-    options |= {"standardize": standardize, "contiguous": contiguous}
+    options |= {"standardize": standardize, "shortest": shortest, "drift": drift, "block": block}
     known = None if series is None else read_files([series], header)[0].values
+    warnings.showwarning = _show_warning
     if follow:
         if len(windows) > 1:
             raise ValueError("--follow takes one --window")
@@ -95,6 +103,11 @@ def detect(
         print("\n".join(written))
 
 
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    """A warning as one line on standard error."""
+    print(f"ntkmmd: {message}", file=sys.stderr)
+
+
 def _given(context: typer.Context) -> set[str]:
     """The parameters that were given on the command line, not left at their defaults."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
@@ -117,7 +130,7 @@ def _check_flags(given: set[str], follow: bool) -> None:
 
 def _check_settings(path: Path, given: dict[str, Any]) -> None:
     """Refuse options that say otherwise than the file of a detector that is to go on."""
-    from ntkmmd_jax.changepoint.detector import saved_settings
+    from ntkmmd_jax.changepoint.state import saved_settings
 
     saved = saved_settings(path)
     for name, value in given.items():
@@ -161,7 +174,8 @@ def _follow(
 ) -> None:
     """Run a detector over frames as they come; a line per event."""
     from ntkmmd_jax.changepoint import Detector, explain
-    from ntkmmd_jax.changepoint.detector import as_frames, saved_settings
+    from ntkmmd_jax.changepoint.detector import as_frames
+    from ntkmmd_jax.changepoint.state import saved_settings
 
     if path is not None and path.exists():
         detector, settings = Detector.load(path), saved_settings(path)
