@@ -94,11 +94,16 @@ def by_streams(
     return [high, low], max(runs[0] / runs[1], 1.01)
 
 
+def is_doubtful(found: Threshold) -> jax.Array:
+    """Whether the reference cannot carry what is asked."""
+    return ~(found.doubt <= _DOUBT)
+
+
 def warn_if_doubtful(found: Threshold, frames: int) -> None:
     """Tell of a reference that cannot carry what is asked, and how many frames would do."""
-    doubt = float(found.doubt)
-    if not doubt > _DOUBT:
+    if not is_doubtful(found):
         return
+    doubt = float(found.doubt)
     needed = math.ceil(frames * (doubt / _DOUBT) ** 2 / 10) * 10
     low, high = (float(end) for end in found.interval)
     warnings.warn(
