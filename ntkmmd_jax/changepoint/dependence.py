@@ -2,9 +2,11 @@
 
     c_h = E ⟨φ(x_t) − μ, φ(x_{t+h}) − μ⟩,   V_L = Σ_{|h|<L} (1 − |h|/L) c_h,
 
-so that E |mean of L frames − μ|² = V_L / L. The c_h up to lag `ORDERS` are means over a diagonal of
-the centred Gram matrix, which are low by V/N, the error of its mean; beyond, they go on as in the
-autoregression that they determine (Yule & Walker), whose order is that of the least AIC.
+so that E |mean of L frames − μ|² = V_L / L. Sums over diagonals of the centred Gram matrix, over N,
+are low by V/N, the error of its mean; with that added they are positive definite. Up to a lag they
+are c_h. Beyond, every s-th goes on as in the autoregression that those before it determine (Yule &
+Walker), of the order of the least AIC: 0 for independent frames, 1 for a decay, more for the swings
+of a motion. The step s is the first lag at which half of the correlation is gone.
 """
 
 import jax
@@ -12,7 +14,7 @@ import jax.numpy as jnp
 
 from ntkmmd_jax._lib.records import record
 
-ORDERS = 8
+_ORDERS = 16  # of the autoregression, at most; its lags are no more than a quarter of the frames
 _BLOCK = 4.0  # times the memory: frames of a block that shares little with its neighbours
 
 
@@ -45,9 +47,8 @@ class Dependence:
 def dependence(gram: jax.Array, lags: int) -> Dependence:
     """The memory of a series from its centred Gram matrix (N, N), for lags below `lags`."""
     n = len(gram)
-    at, h = jnp.arange(n), jnp.arange(ORDERS + 1)[:, None]
-    pairs = at + h < n
-    found = jnp.mean(gram[at, (at + h) % n], axis=1, where=pairs)
+    at, h = jnp.arange(n), jnp.arange(max(n // 4, 2))[:, None]
+    found = jnp.mean(jnp.where(at + h < n, gram[at, (at + h) % n], 0), axis=1)
     variance = found[0]
     # Independent products behind a c_h: N for each dimension in which the features spread.
     squares = (jnp.sum(gram**2) - jnp.sum(jnp.diagonal(gram) ** 2)) / (n * (n - 1))
@@ -62,28 +63,46 @@ def dependence(gram: jax.Array, lags: int) -> Dependence:
 
 
 def _autoregression(c: jax.Array, points: jax.Array, lags: int) -> Dependence:
-    """The one of least AIC that c_0, …, c_8 determine, and its covariances."""
-    lag = jnp.arange(ORDERS)
+    """The one of least AIC that c_0, c_1, … determine, and its covariances."""
+    half = c[1:] < c[0] / 2
+    step = 1 + jnp.where(half.any(), jnp.argmax(half), len(half) - 1)
+    lag = jnp.arange(_ORDERS)
+    known = (lag + 1) * step < len(c)
+    thin = jnp.where(known, c[jnp.where(known, (lag + 1) * step, 0)], 0) / c[0]  # ρ_s, ρ_2s, …
 
     def raise_order(carry: tuple, k: jax.Array) -> tuple:  # Levinson & Durbin
         weights, left = carry
         mirrored = jnp.where(lag < k - 1, jnp.roll(weights[::-1], k - 1), 0)
-        partial = jnp.clip((c[k] - mirrored @ c[1:]) / (left * c[0]), -0.999, 0.999)
+        partial = jnp.clip((thin[k - 1] - mirrored @ thin) / left, -0.999, 0.999)
         weights = jnp.where(lag == k - 1, partial, weights - partial * mirrored)
         left = left * (1 - partial**2)  # of the variance
         return (weights, left), (weights, left)
 
-    none = (jnp.zeros(ORDERS, c.dtype), jnp.ones((), c.dtype))
-    _, found = jax.lax.scan(raise_order, none, jnp.arange(1, ORDERS + 1))
+    none = (jnp.zeros(_ORDERS, c.dtype), jnp.ones((), c.dtype))
+    _, found = jax.lax.scan(raise_order, none, jnp.arange(1, _ORDERS + 1))
     weights, left = (jnp.concatenate([a[None], b]) for a, b in zip(none, found, strict=True))
-    orders = jnp.arange(ORDERS + 1, dtype=c.dtype)
-    order = jnp.argmin(points * jnp.log(left) + 2 * orders)
+    orders = jnp.arange(_ORDERS + 1)
+    aic = points * jnp.log(left) / step.astype(c.dtype) + 2 * orders.astype(c.dtype)
+    order = jnp.argmin(jnp.where(orders * step < len(c), aic, jnp.inf))
 
-    def extend(last: jax.Array, h: jax.Array) -> tuple[jax.Array, jax.Array]:
-        ahead = jnp.clip(weights[order] @ last, -c[0], c[0])
-        new = jnp.where(h <= order, c[jnp.minimum(h, ORDERS)], ahead)
+    def extend(last: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array]:
+        ahead = jnp.clip(weights[order] @ last, -1, 1)
+        new = jnp.where(k <= order, thin[jnp.minimum(k, _ORDERS) - 1], ahead)
         return jnp.concatenate([new[None], last[:-1]]), new
 
-    start = jnp.zeros(ORDERS, c.dtype).at[0].set(c[0])
+    start = jnp.zeros(_ORDERS, c.dtype).at[0].set(1)
     _, rest = jax.lax.scan(extend, start, jnp.arange(1, lags))
-    return Dependence(jnp.concatenate([c[:1], rest]), order.astype(jnp.int32))
+    coarse = c[0] * jnp.concatenate([jnp.ones(1, c.dtype), rest])
+    h = jnp.arange(lags)
+    exact = c[jnp.minimum(h, len(c) - 1)]
+    covariances = jnp.where(h <= order * step, exact, _between(coarse, h, step))
+    return Dependence(covariances, order.astype(jnp.int32))
+
+
+def _between(coarse: jax.Array, h: jax.Array, step: jax.Array) -> jax.Array:
+    """Values at lags h from those at multiples of the step: along a decay, or a line."""
+    low, share = h // step, (h % step).astype(coarse.dtype) / step.astype(coarse.dtype)
+    a, b = coarse[low], coarse[jnp.minimum(low + 1, len(coarse) - 1)]
+    both = (a > 0) & (b > 0)
+    ratio = jnp.where(both, b, 1) / jnp.where(both, a, 1)
+    return jnp.where(both, a * ratio**share, a + (b - a) * share)

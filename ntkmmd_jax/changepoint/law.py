@@ -18,7 +18,7 @@ from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.changepoint.dependence import Dependence, dependence
 from ntkmmd_jax.changepoint.rows import grown
 
-_PILOTS = 128  # streams for the moments of the resampled world
+_AT_ONCE = 128  # streams that run side by side
 
 
 @record
@@ -159,11 +159,16 @@ def stream_draws(
     plain = Moments(jnp.zeros(window), jnp.ones(window))
     k_pilot, k_run = jax.random.split(key)
     pilots = 4 * window
-    keys = jax.random.split(k_pilot, _PILOTS)
-    first, second, *_ = jax.vmap(lambda key: run(key, plain, pilots))(keys)
-    looks = _PILOTS * (pilots - window + 1)
+
+    def moments_of(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        first, second, *_ = run(key, plain, pilots)
+        return first, second
+
+    keys = jax.random.split(k_pilot, draws)
+    first, second = jax.lax.map(moments_of, keys, batch_size=_AT_ONCE)
+    looks = draws * (pilots - window + 1)
     mean = first.sum(0) / looks
     own = Moments(mean, jnp.sqrt(second.sum(0) / looks - mean**2))
     keys = jax.random.split(k_run, draws)
-    _, _, z, scales = jax.lax.map(lambda key: run(key, own, horizon), keys, batch_size=_PILOTS)
+    _, _, z, scales = jax.lax.map(lambda key: run(key, own, horizon), keys, batch_size=_AT_ONCE)
     return z, scales
