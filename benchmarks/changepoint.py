@@ -1,13 +1,14 @@
 """The streaming detector: false alarms, delays and speed.
 
-python benchmarks/changepoint.py alarms [streams] [charts] [pools]  # looks in alarm, wanted 1 %
-python benchmarks/changepoint.py arl [streams] [charts] [pools]     # run lengths, wanted 1,000
+python benchmarks/changepoint.py alarms [streams] [charts] [pools] [windows]  # looks in alarm
+python benchmarks/changepoint.py arl [streams] [charts] [pools] [windows]     # run lengths
 python benchmarks/changepoint.py delay [streams]     # frames to an alarm at ARL 1,000 and 10,000
 python benchmarks/changepoint.py speed [frames]      # d = 54, window 200, strides 10 and 1
 python benchmarks/changepoint.py gestures            # MSRC-12, if it is there
 
-`alarms` and `arl` take charts as ntk,all,gmmd,hotelling and pools as 300,600,2000. A stream has a
-reference of its own; "warned" is the share of references that are told to be too short.
+`alarms` (wanted 1 % of the looks) and `arl` (wanted 1,000 frames) take charts as
+ntk,all,gmmd,hotelling, pools as 300,600,2000 and windows as 50,100. A stream has a reference of its
+own; "warned" is the share of references that are told to be too short.
 """
 
 import itertools
@@ -67,10 +68,10 @@ SOURCES: dict[str, Callable[[jax.Array, int, int], jax.Array]] = {
 Cell = tuple[int, tuple[str, Callable], int, int, str]
 
 
-def cells(charts: str, pools: str) -> list[Cell]:
+def cells(charts: str, *sizes: str) -> list[Cell]:
     """Dimension, law, pool, window and chart."""
-    sizes = list(map(int, pools.split(",")))
-    return list(itertools.product((5, 50), SOURCES.items(), sizes, (50, 100), charts.split(",")))
+    pools, windows = ([int(size) for size in text.split(",")] for text in sizes)
+    return list(itertools.product((5, 50), SOURCES.items(), pools, windows, charts.split(",")))
 
 
 def _said(cell: Cell) -> str:
@@ -78,9 +79,14 @@ def _said(cell: Cell) -> str:
     return f"{law:8} d {d:2} pool {pool:4} window {window:3} {name:9}"
 
 
-def alarms(streams: str = "1000", charts: str = "ntk,gmmd,hotelling", pools: str = "300,600,2000"):
+def alarms(
+    streams: str = "1000",
+    charts: str = "ntk,gmmd,hotelling",
+    pools: str = "300,600,2000",
+    windows: str = "50,100",
+) -> None:
     """Looks in alarm for a wanted 1 %: what `init` and `step` do, all streams in one program."""
-    for cell in cells(charts, pools):
+    for cell in cells(charts, pools, windows):
         d, (_, source), pool, window, name = cell
         test = chart_test(CHARTS[name]["test"], window)
 
@@ -114,9 +120,14 @@ def alarms(streams: str = "1000", charts: str = "ntk,gmmd,hotelling", pools: str
         )
 
 
-def arl(streams: str = "200", charts: str = "ntk,all", pools: str = "600,2000") -> None:
+def arl(
+    streams: str = "200",
+    charts: str = "ntk,all",
+    pools: str = "300,600,2000",
+    windows: str = "50,100",
+) -> None:
     """Run lengths for a wanted 1,000, with `init` and `step`."""
-    for cell in cells(charts, pools):
+    for cell in cells(charts, pools, windows):
         d, (_, source), pool, window, name = cell
         sample = jax.jit(source, static_argnums=(1, 2))
         warned, lengths, alarmed = 0, [], []
