@@ -38,7 +38,8 @@ class Contrast:
             margin: Frames within which a score is near.
         """
         times, values = np.asarray(self.times), np.asarray(self.statistics)
-        near = (np.abs(times[:, None] - np.atleast_1d(changes)) <= margin).any(1)
+        away = np.abs(times[:, None] - np.atleast_1d(changes)).min(1)
+        near: np.ndarray = np.asarray(away <= margin)
         if near.all() or not near.any():
             raise ValueError(
                 f"{int(near.sum())} of {len(near)} looks are within {margin} frames of a change: "

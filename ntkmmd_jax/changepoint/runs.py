@@ -9,7 +9,8 @@ with p the share of streams that have an alarm at the first look. Where every st
 it is their mean.
 """
 
-import jax
+from typing import Any
+
 import numpy as np
 
 from ntkmmd_jax._lib.records import record, static
@@ -19,8 +20,8 @@ from ntkmmd_jax._lib.records import record, static
 class RunLengths:
     """First alarms of simulated streams, in frames seen since the change, or since the start."""
 
-    lengths: jax.Array  # (r,) the horizon where there was no alarm
-    alarmed: jax.Array  # (r,) bool
+    lengths: Any  # (r,) the horizon where there was no alarm
+    alarmed: Any  # (r,) bool
     horizon: int = static()
     first: int = static(default=0)  # frames seen at the first look
 

@@ -11,6 +11,7 @@ spread of log f, and the rate of false alarms by h times that, if it falls as th
 
 import math
 import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -68,7 +69,7 @@ def look_counts(length: int, first: int, stride: int) -> np.ndarray:
     return np.arange(-(-first // stride) * stride, length + 1, stride)
 
 
-def given(value: float, window: int) -> Threshold:
+def given(value: Any, window: int) -> Threshold:
     """A threshold as it was given."""
     plain = Moments(jnp.zeros(window), jnp.ones(window))
     value = jnp.asarray(value, jnp.result_type(float))
