@@ -22,7 +22,7 @@ from ntkmmd_jax.changepoint.law import Moments
 from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
 
 NEARBY = 3.0  # ratio of the rates of false alarms between which h is found
-_DOUBT = 0.4  # of the logarithm of the rate of false alarms, from which on it is told
+_DOUBT = 0.3  # of the logarithm of the rate of false alarms, from which on it is told
 
 
 @record
