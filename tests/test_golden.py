@@ -88,7 +88,9 @@ def result_of(name):
 
 def chart_of(test):
     series = np.random.default_rng(2).normal(size=(120, 3))
-    found = ntk.changepoint.scan(3, series, reference=60, window=20, test=test, n_draws=99)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # 60 frames are few
+        found = ntk.changepoint.scan(3, series, reference=60, window=20, test=test, n_draws=99)
     return [float(found.threshold), *np.asarray(found.statistics, float).tolist()]
 
 

@@ -1,44 +1,64 @@
-"""The chart's statistic: a two-sample statistic T between a reference block and a window.
+"""The chart's statistic: a two-sample statistic T between a reference and a window.
 
 Every test is a chart. Of `NetMMD` and `NTKMMD`, T is the symmetric statistic, T_net or
-T_NTK = |v|², of `GaussianMMD` the biased MMD²; the classifier, ME and SCF tests split the two
-blocks at each look. All that is random or comes from data beforehand (θ0, the bandwidth, the
-standardisation) is fixed once, so that statistics of different windows compare with one threshold.
+T_NTK = |v|², of `GaussianMMD` the biased MMD²; the classifier, ME and SCF tests split both at each
+look. All that is random or comes from data beforehand (θ0, the bandwidth, the standardisation) is
+fixed once, so that statistics of different windows compare with one threshold.
 """
 
+import dataclasses
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from ntkmmd_jax._lib.records import record
+from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.twosample import NetMMD, TwoSampleTest, make_test, methods
 from ntkmmd_jax.twosample.contract import Prepared
 
+LIMIT = 5.0  # spreads: a single wild frame shall not speak for a window
 EFFECTIVE_RATE = 0.0015  # the paper's: α / window
 METHODS = tuple(methods())
 
 
 @record
 class Chart:
-    """T of a reference block x and a window y, in standardised coordinates."""
+    """T of a reference x and a window y, in standardised coordinates."""
 
     test: TwoSampleTest
     centre: jax.Array  # of the shape of one frame
     scale: jax.Array  # likewise
+    limit: jax.Array  # () in spreads: no coordinate is further from the centre
     prepared: Prepared  # what the test fixes beforehand
+    held: int = static(default=0)  # newest frames that the witness does not see; 0: T
 
     def standard(self, frames: jax.Array) -> jax.Array:
         """Frames in the coordinates that the witness takes."""
-        return (frames - self.centre) / self.scale
+        return jnp.clip((frames - self.centre) / self.scale, -self.limit, self.limit)
+
+    def restandardized(self, reference: jax.Array) -> "Chart":
+        """The chart in the coordinates of another reference, if it standardises."""
+        centre, scale = spreads(reference)
+        fixed = jnp.isinf(self.limit)
+        keep = lambda old, new: jnp.where(fixed, old, new)  # noqa: E731
+        return dataclasses.replace(
+            self, centre=keep(self.centre, centre), scale=keep(self.scale, scale)
+        )
 
     def witness(self, key: jax.Array, x: jax.Array, y: jax.Array) -> Any:
         """The witness of two standardised blocks: large where x exceeds y. None if T has none."""
         return self.test.compared(key, self.prepared, x, y).witness
 
     def __call__(self, key: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
-        """T of two standardised blocks; the key is for the order of training."""
-        return self.test.statistic(key, self.prepared, x, y)
+        """T of two standardised blocks, or η; the key is for the order of training.
+
+        η = mean of g over the reference − that over the newest `held` frames, where g is the
+        witness of the other frames of the window, and every other frame of the reference.
+        """
+        if not self.held:
+            return self.test.statistic(key, self.prepared, x, y)
+        witness = self.witness(key, x[::2], y[: -self.held])
+        return witness(x[1::2]).mean() - witness(y[-self.held :]).mean()
 
 
 def chart_test(test: Any, window: int) -> TwoSampleTest:
@@ -54,7 +74,13 @@ def chart_test(test: Any, window: int) -> TwoSampleTest:
 
 
 def make_chart(
-    key: jax.Array, test: TwoSampleTest, reference: jax.Array, window: int, *, standardize: bool
+    key: jax.Array,
+    test: TwoSampleTest,
+    reference: jax.Array,
+    window: int,
+    *,
+    standardize: bool,
+    held: int = 0,
 ) -> Chart:
     """Fix θ0 or the bandwidth, and the standardisation, from the reference.
 
@@ -63,7 +89,9 @@ def make_chart(
         test: As `chart_test` gives it.
         reference: Reference frames (N, ...).
         window: Frames in a window.
-        standardize: Whether to give every coordinate mean 0 and spread 1 over the reference.
+        standardize: Whether to give every coordinate mean 0 and spread 1 over the reference, and
+            to leave none more than `LIMIT` from the mean.
+        held: For η instead of T: how many of the newest frames the witness does not see.
     """
     try:
         test.check_samples(window, window, reference.shape[1:])
@@ -74,8 +102,14 @@ def make_chart(
             "a chart standardises its frames itself, over the reference, and not by its test: use "
             "standardize=True of the chart, or standardize=False of the test"
         )
-    centre, scale = jnp.zeros(reference.shape[1:]), jnp.ones(reference.shape[1:])
-    if standardize:
-        centre, spread = reference.mean(0), reference.std(0)
-        scale = jnp.where(spread > 1e-6 * jnp.abs(centre), spread, 1.0)  # constant: as it is
-    return Chart(test, centre, scale, test.prepare(key, (reference - centre) / scale))
+    shape, limit = reference.shape[1:], jnp.asarray(LIMIT if standardize else jnp.inf)
+    centre, scale = spreads(reference) if standardize else (jnp.zeros(shape), jnp.ones(shape))
+    unprepared = Chart(test, centre, scale, limit, None, held=held)
+    prepared = test.prepare(key, unprepared.standard(reference))
+    return dataclasses.replace(unprepared, prepared=prepared)
+
+
+def spreads(reference: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Mean and spread of every coordinate; 1 for the spread of a constant one."""
+    centre, spread = reference.mean(0), reference.std(0)
+    return centre, jnp.where(spread > 1e-6 * jnp.abs(centre), spread, 1.0)

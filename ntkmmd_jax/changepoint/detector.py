@@ -1,15 +1,15 @@
-"""The streaming detector: `init` draws the reference and the threshold, `step` takes frames.
+"""The streaming detector: `init` takes the reference and finds the threshold, `step` takes frames.
 
     state = init(key, reference, window=100)
     state, report = step(state, frames)
 
-Both are pure, and the state is a pytree of O(window) memory that saves, loads and goes on. Every
-`stride` frames, once the window is full, T of reference and window is held against the threshold.
+Both are pure. Every `stride` frames, once the window is full, T of reference and window is held
+against the threshold; with `shortest`, the largest of the standardised T of all window lengths.
+
+Frames go through programs of `BLOCK` frames that begin where the detector did, whatever batches
+they come in: a frame has the same place in the same program, and so the same bits.
 """
 
-import dataclasses
-import os
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,108 +18,24 @@ import numpy as np
 from jax.core import Tracer
 
 from ntkmmd_jax._lib.checks import whole
-from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, as_points, cast, check_finite
-from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import check_level
-from ntkmmd_jax.changepoint.chart import Chart, chart_test, make_chart
-from ntkmmd_jax.changepoint.threshold import calibrated
-from ntkmmd_jax.networks import as_network
-from ntkmmd_jax.twosample.recipe import from_recipe, recipe
-
-AFTER = ("hold", "rereference")
-_KIND = "detector's state"  # of its files
-_LAYOUT = 2  # the order of the leaves in them
-
-
-@record
-class Report:
-    """What `step` says of each of its k frames."""
-
-    times: jax.Array  # (k,) index of the frame in the stream
-    looked: jax.Array  # (k,) bool: whether there was a look after it
-    statistics: jax.Array  # (k,) T, where looked; else NaN
-    alarms: jax.Array  # (k,) bool: T exceeds the threshold
-    events: jax.Array  # (k,) bool: an alarm where the look before had none
-
-    @property
-    def first_alarm(self) -> int | None:
-        """The frame at which the first alarm is raised, or None."""
-        return first_time(self.times, self.alarms)
-
-
-def first_time(times: jax.Array, alarms: jax.Array) -> int | None:
-    """The time of the first alarm, or None."""
-    raised = np.asarray(alarms)
-    return int(np.asarray(times)[raised.argmax()]) if raised.any() else None
-
-
-@record
-class State:
-    """All that the detector knows; `init` makes it."""
-
-    chart: Chart
-    reference: jax.Array  # (window, ...) standardised
-    buffer: jax.Array  # (window, ...) the last frames, standardised, oldest first
-    threshold: jax.Array  # ()
-    key: jax.Array  # for the orders of training
-    time: jax.Array  # () index of the next frame
-    count: jax.Array  # () frames since the reference; negative while a new one is gathered
-    alarmed: jax.Array  # () bool: whether the last look was an alarm
-    stride: int = static()
-    after: str = static()  # what to do after an event, one of `AFTER`
-
-    @property
-    def window(self) -> int:
-        """Frames in the window, and in the reference block."""
-        return len(self.reference)
-
-    def witness(self) -> Any:
-        """The witness of reference and window; it takes frames as `chart.standard` gives them."""
-        key = jax.random.fold_in(self.key, self.time - 1)
-        return self.chart.witness(key, self.reference, self.buffer)
-
-    def save(self, path: str | os.PathLike, **settings: Any) -> Path:
-        """Save to one `.npz` file, as a whole or not at all; `load` goes on from it.
-
-        Args:
-            path: The file.
-            **settings: What else it shall say of how the detector was made, in plain values, for
-                `saved_settings` to tell.
-        """
-        about = {"window": self.window, "features": self.reference.shape[1:]}
-        about |= {"stride": self.stride, "after": self.after, "test": recipe(self.chart.test)}
-        about |= {"layout": _LAYOUT}
-        return save_leaves(path, self, kind=_KIND, settings=settings, **about)
-
-
-def load(path: str | os.PathLike, *, network: Any = None) -> State:
-    """Read a saved state; `network` only if it is a function of your own."""
-    network = None if network is None else as_network(network)
-    leaves, header = load_leaves(path, _KIND)
-    if header.get("layout") != _LAYOUT:
-        raise ValueError(f"{path}: a state of an earlier version; make it anew from its reference")
-    with whole_file(path):
-        window, stride, after = (header[name] for name in ("window", "stride", "after"))
-        check_sizes(window, stride)
-        check_after(after)
-        test = from_recipe(header["test"], network)
-
-        def blank(key: jax.Array, reference: jax.Array) -> State:
-            chart = make_chart(key, test, reference, window, standardize=True)
-            return _start(chart, reference, jnp.zeros(()), key, 0, stride, after)
-
-        like = jax.ShapeDtypeStruct((window, *header["features"]), jnp.result_type(float))
-        return refill(jax.eval_shape(blank, jax.random.key(0), like), leaves, source=str(path))
-
-
-def saved_settings(path: str | os.PathLike) -> dict[str, Any]:
-    """How the detector of a saved state was made, as far as its file says."""
-    _, header = load_leaves(path, _KIND)
-    with whole_file(path):
-        known = {name: header[name] for name in ("window", "stride", "after")}
-        return known | dict(header.get("settings", {}))
+from ntkmmd_jax.changepoint.by_parts import of_test
+from ntkmmd_jax.changepoint.by_rows import of_rows
+from ntkmmd_jax.changepoint.chart import chart_test, make_chart
+from ntkmmd_jax.changepoint.state import (
+    BLOCK,
+    Cusum,
+    State,
+    chart_rows,
+    check_after,
+    check_sizes,
+    in_use,
+    start,
+)
+from ntkmmd_jax.changepoint.threshold import given, warn_if_doubtful
+from ntkmmd_jax.changepoint.watch import Report, advance
 
 
 def init(
@@ -127,107 +43,115 @@ def init(
     reference: Any,
     *,
     window: int,
+    shortest: int | None = None,
     stride: int = 10,
     test: Any = "net",
     standardize: bool = True,
     level: float = 0.01,
     arl: float | None = None,
     threshold: float | None = None,
-    contiguous: bool = True,
-    n_draws: int | None = None,
+    drift: float | None = None,
+    block: int | None = None,
+    n_draws: int = 1000,
     after: str = "hold",
     time: int = 0,
 ) -> State:
-    """Draw the reference block, fix the chart and find the threshold.
+    """Take the reference, fix the chart and find the threshold.
+
+    A reference that is too short for what is asked, for its memory, is told of in a warning, with
+    the number of frames that would do; `State.threshold_interval` is what it leaves open.
 
     Args:
-        key: A JAX key or an int seed.
-        reference: Pool of frames without change, array-like (N, ...); the reference block and the
-            pilot blocks come from it.
-        window: Frames in the window, and in the reference block.
+        key: A JAX key or an int seed; of `ntk` and alike for θ0 and the draws behind the threshold.
+        reference: Frames without change, in their order, array-like (N, ...).
+        window: Frames in the window.
+        shortest: Watch all window lengths from this to `window`, each standardised, for the largest
+            (online kernel CUSUM); of tests with a fixed kernel, `ntk` and `gmmd`.
         stride: Frames between two looks.
         test: Any method by name, or a test object.
-        standardize: Whether to give every coordinate mean 0 and spread 1 over the reference.
+        standardize: Whether to give every coordinate mean 0 and spread 1 over the reference, and
+            to leave none more than 5 from the mean.
         level: Probability of a false alarm per look.
         arl: Instead: the average run length to a false alarm, in frames from the start.
         threshold: Instead: the threshold itself.
-        contiguous: Whether blocks of the reference are runs of neighbours, which keeps serial
-            dependence; else frames at random, which makes more of independent frames.
-        n_draws: Pairs of blocks (400 by default), or streams for `arl` (1,000).
+        drift: Add up what the witness of the window gains on each `stride` frames that it has not
+            seen, in standard deviations, less this drift (CUSUM); of tests with a witness.
+        block: Frames of the blocks in which the reference is resampled; unless given, as long as
+            it remembers, by its autocorrelation.
+        n_draws: Windows, or streams, drawn from the reference.
         after: What follows an alarm: "hold" keeps the reference, and alarms last as long as T is
-            high; "rereference" takes the next `window` frames for the new reference, and keeps
-            threshold and standardisation.
+            high; "rereference" takes as many frames as the reference has for the new one, with its
+            own coordinates and law.
         time: Index of the first frame to come.
     """
-    key = as_key(key)
     reference = as_points(reference, "the reference")
     check_finite(reference, "the reference")
-    _check_options(reference, window, stride, arl, threshold, after)
-    if n_draws is None:
-        n_draws = 400 if arl is None else 1000
-    if not isinstance(n_draws, int | np.integer) or isinstance(n_draws, bool) or n_draws < 1:
-        raise ValueError(
-            "n_draws, the pairs of blocks or the streams behind the threshold, must be a whole "
-            f"number of at least 1; got {n_draws!r}"
-        )
+    sizes = {"window": window, "stride": stride}
+    _check_options(reference, window, shortest, stride, arl, threshold, drift, after)
+    if block is not None:
+        whole("block", block)
+        if not block <= len(reference) // 4:
+            raise ValueError(f"block must be at most a quarter of the reference; got {block}")
+    whole("n_draws, the windows or streams behind the threshold,", n_draws)
     check_level(level, None if (threshold, arl) != (None, None) else n_draws)
-    k_chart, k_block, k_threshold, k_looks = jax.random.split(key, 4)
-    chart = make_chart(
-        k_chart, chart_test(test, window), reference, window, standardize=standardize
-    )
-    options = {"window": window, "stride": stride, "arl": arl, "n_draws": n_draws}
-    block, found = calibrated(
-        k_block, k_threshold, chart, reference, level, threshold, contiguous=contiguous, **options
-    )
-    if not np.isfinite(found):
+    k_chart, k_threshold, k_looks = jax.random.split(as_key(key), 3)
+    test, held = chart_test(test, window), 0 if drift is None else stride
+    chart = make_chart(k_chart, test, reference, window, standardize=standardize, held=held)
+    rows = chart_rows(chart, reference.shape[1:], window)
+    if shortest is not None and rows is None:
         raise ValueError(
-            f"the pilot statistics have no quantile ({found}): the training diverges, or the "
-            "covariance is singular; check the reference, or give a smaller learning rate"
+            f"all window lengths are for tests with a fixed kernel, such as ntk and gmmd; "
+            f"{test.method} has one window"
         )
-    return _start(chart, block, found, k_looks, time, stride, after)
-
-
-def check_sizes(window: Any, stride: Any) -> None:
-    """Refuse sizes that are no whole numbers, or too small."""
-    for name, value, least in (("window", window, 2), ("stride", stride, 1)):
-        whole(name, value, least)
-
-
-def check_after(after: Any) -> None:
-    """Refuse an unknown way to go on after an alarm."""
-    if after not in AFTER:
-        raise ValueError(f"after must be one of {AFTER}; got {after!r}")
+    standard, cusum, found = chart.standard(reference), None, None
+    wanted: Any = {**sizes, "level": level, "arl": arl, "draws": n_draws, "block": block}
+    if threshold is not None:
+        found = given(threshold, window)
+    if rows is not None and (found is None or shortest is not None):
+        wanted |= {"shortest": shortest, "fixed": threshold}
+        found = of_rows(k_threshold, rows, standard, **wanted)
+    elif found is None or drift is not None:
+        wanted |= {"size": in_use(chart, reference, window), "drift": drift}
+        law, unit = of_test(k_threshold, chart, standard, **wanted)
+        found = found or law
+        if drift is not None:
+            cusum = Cusum(unit, jnp.asarray(drift, unit.dtype), jnp.zeros_like(unit))
+    if not np.isfinite(found.value):
+        raise ValueError(
+            f"the statistics of the reference have no quantile ({found.value}): the training "
+            "diverges, or the covariance is singular; check the reference, or give a smaller "
+            "learning rate"
+        )
+    warn_if_doubtful(found, len(reference))
+    about: Any = {**sizes, "shortest": shortest, "after": after, "time": time}
+    return start(chart, reference, found, k_looks, cusum=cusum, **about)
 
 
 def _check_options(
     reference: jax.Array,
     window: int,
+    shortest: int | None,
     stride: int,
     arl: float | None,
     threshold: float | None,
+    drift: float | None,
     after: str,
 ) -> None:
-    check_sizes(window, stride)
+    check_sizes(window, shortest, stride)
     if len(reference) < window + 2:
         raise ValueError(
             f"a window of {window} frames needs a longer reference: it has {len(reference)}; "
-            f"two windows ({2 * window} frames) or more are best"
+            f"six windows ({6 * window} frames) or more are best"
         )
     if arl is not None and threshold is not None:
         raise ValueError(f"give arl or threshold, not both; got {arl} and {threshold}")
     if arl is not None and not 2 * window < arl < float("inf"):
         raise ValueError(f"arl must exceed two windows, {2 * window} frames; got {arl}")
+    if drift is not None and not (0 <= drift < float("inf") and shortest is None):
+        raise ValueError(f"drift is a number of at least 0, without shortest; got {drift}")
+    if drift is not None and not stride < window:
+        raise ValueError(f"drift: the stride, {stride}, must be shorter than the window, {window}")
     check_after(after)
-
-
-def _start(
-    chart: Chart, block: jax.Array, threshold: Any, key: Any, time: int, stride: int, after: str
-) -> State:
-    zero = jnp.zeros((), jnp.int32)
-    return State(
-        chart, block, jnp.zeros_like(block), threshold, key, zero + time, zero, zero > 0,
-        stride=int(stride), after=after,
-    )  # fmt: skip
 
 
 def step(state: State, frames: Any) -> tuple[State, Report]:
@@ -236,7 +160,8 @@ def step(state: State, frames: Any) -> tuple[State, Report]:
     Frames one at a time or many at once give the same state and the same alarms. Frames that are
     not finite, or of another width, are an error, and the state given is as it was.
     """
-    return jitted_step(state, as_frames(frames, state.reference.shape[1:]))
+    frames = as_frames(frames, state.reference.shape[1:])
+    return jitted_step(state, frames, len(frames))
 
 
 def as_frames(frames: Any, features: tuple[int, ...]) -> jax.Array:
@@ -256,30 +181,24 @@ def as_frames(frames: Any, features: tuple[int, ...]) -> jax.Array:
 
 
 @jax.jit
-def jitted_step(state: State, frames: jax.Array) -> tuple[State, Report]:
-    """`step` without its checks."""
-    return jax.lax.scan(take_frame, state, frames)
+def jitted_step(state: State, frames: jax.Array, n: Any) -> tuple[State, Report]:
+    """`step` without its checks, of the first n frames; what it says of others means nothing."""
+    k = len(frames)
+    frames = jnp.concatenate([frames, jnp.zeros((BLOCK, *frames.shape[1:]), frames.dtype)])
+    blank = jnp.zeros(k + BLOCK, bool)
+    times = jnp.zeros(k + BLOCK, state.time.dtype)
+    said = Report(times, blank, jnp.zeros(k + BLOCK, frames.dtype), blank, blank)
 
+    def take(carry: tuple) -> tuple:
+        state, said, at = carry
+        block = jax.lax.dynamic_slice_in_dim(frames, at, BLOCK)
+        state, new, used = advance(state, block, jnp.minimum(n - at, BLOCK))
+        write = lambda old, new: jax.lax.dynamic_update_slice(old, new, (at,))  # noqa: E731
+        return state, jax.tree.map(write, said, new), at + used
 
-def take_frame(state: State, frame: jax.Array) -> tuple[State, Report]:
-    """One frame: into the window and, if it is time for a look, T against the threshold."""
-    window, time, count = state.window, state.time, state.count + 1
-    buffer = jnp.concatenate([state.buffer[1:], state.chart.standard(frame)[None]])
-    reference = jnp.where(count == 0, buffer, state.reference)  # a new one has been gathered
-    looked = (count >= window) & (count % state.stride == 0)
-    statistic = jax.lax.cond(
-        looked,
-        lambda: state.chart(jax.random.fold_in(state.key, time), reference, buffer),
-        lambda: jnp.full((), jnp.nan, buffer.dtype),
-    )
-    alarm = looked & (statistic > state.threshold)
-    event = alarm & ~state.alarmed
-    alarmed = jnp.where(looked, alarm, state.alarmed)
-    if state.after == "rereference":
-        count, alarmed = jnp.where(event, -window, count), alarmed & ~event
-    new = {"time": time + 1, "count": count, "alarmed": alarmed}
-    state = dataclasses.replace(state, reference=reference, buffer=buffer, **new)
-    return state, Report(time, looked, statistic, alarm, event)
+    begin = (state, said, jnp.zeros((), jnp.int32))
+    state, said, _ = jax.lax.while_loop(lambda carry: carry[2] < n, take, begin)
+    return state, jax.tree.map(lambda leaf: leaf[:k], said)
 
 
 def check_statistics(statistics: np.ndarray) -> None:

@@ -33,7 +33,8 @@ from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points, check_finite
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import Standard, standard_of
-from ntkmmd_jax.changepoint.detector import Report, as_frames
+from ntkmmd_jax.changepoint.detector import as_frames
+from ntkmmd_jax.changepoint.watch import Report
 from ntkmmd_jax.networks import fourier, mlp
 from ntkmmd_jax.sequential.bets import ONS, Bet
 from ntkmmd_jax.sequential.bettor import Bettor, as_learners, begin, mixed, take_block

@@ -7,16 +7,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from ntkmmd_jax.changepoint.detector import (
-    Report,
-    as_frames,
-    check_statistics,
-    init,
-    jitted_step,
-    load,
-)
+from ntkmmd_jax.changepoint.detector import as_frames, check_statistics, init, jitted_step
+from ntkmmd_jax.changepoint.state import BLOCK, State, load
+from ntkmmd_jax.changepoint.watch import Report
 
-_CHUNK = 64  # frames that are sent at once
+_CHUNKS = (BLOCK, 16 * BLOCK)  # frames that are sent at once: two programs for any batch
 
 
 class Detector:
@@ -36,13 +31,7 @@ class Detector:
     def update(self, frames: Any) -> Report:
         """Take frames; on an error the detector stays as it was."""
         frames = as_frames(frames, self.state.reference.shape[1:])
-        state, reports, first = self.state, [], 0
-        while first < len(frames):  # in chunks of two sizes, so that two programs are compiled
-            size = _CHUNK if len(frames) - first >= _CHUNK else 1
-            state, report = jitted_step(state, frames[first : first + size])
-            reports.append(report)
-            first += size
-        report = jax.tree.map(lambda *leaves: np.concatenate(leaves), *reports)
+        state, report = run(self.state, frames)
         check_statistics(report.statistics[report.looked])
         self.state = state
         return report
@@ -57,3 +46,17 @@ class Detector:
         detector = cls.__new__(cls)
         detector.state = load(path, network=network)
         return detector
+
+
+def run(state: State, frames: jax.Array) -> tuple[State, Report]:
+    """`step` without its checks, some frames at a time, filled up to one of two sizes."""
+    reports, at = [], 0
+    while at < len(frames):
+        size = _CHUNKS[len(frames) - at > _CHUNKS[0]]
+        part = np.zeros((size, *frames.shape[1:]), frames.dtype)
+        n = min(size, len(frames) - at)
+        part[:n] = frames[at : at + n]
+        state, report = jitted_step(state, part, n)
+        reports.append(jax.tree.map(lambda leaf, n=n: np.asarray(leaf)[:n], report))
+        at += n
+    return state, jax.tree.map(lambda *leaves: np.concatenate(leaves), *reports)

@@ -5,6 +5,7 @@ nothing changes; the expected detection delay (EDD) is the mean of the frames se
 with a window full of frames from before it. An alarm at the very frame of the change has delay 1.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -13,44 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.keys import as_key
-from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.changepoint.detector import State
-from ntkmmd_jax.changepoint.threshold import look_counts, statistics
+from ntkmmd_jax._lib.records import record
+from ntkmmd_jax.changepoint.detector import jitted_step
+from ntkmmd_jax.changepoint.runs import RunLengths
+from ntkmmd_jax.changepoint.state import State
+from ntkmmd_jax.changepoint.threshold import look_counts
 
 Source = Callable[..., jax.Array]  # (key, n) -> n frames
-
-
-@record
-class RunLengths:
-    """First alarms of simulated streams, in frames seen since the change, or since the start."""
-
-    lengths: jax.Array  # (r,) the horizon where there was no alarm
-    alarmed: jax.Array  # (r,) bool
-    horizon: int = static()
-
-    @property
-    def mean(self) -> float:
-        """The mean run length: ARL without a change, EDD with one.
-
-        Streams end at the horizon, so some say only that their length exceeds it. With a constant
-        rate of alarms, frames watched over alarms raised is the estimate that uses them rightly;
-        without any alarm it is infinite.
-        """
-        alarms = int(np.sum(self.alarmed))
-        return float(np.sum(np.asarray(self.lengths, float))) / alarms if alarms else float("inf")
-
-    @property
-    def error(self) -> float:
-        """Its standard error; for a constant rate where some streams had no alarm."""
-        alarms = int(np.sum(self.alarmed))
-        if alarms == len(self.alarmed):
-            return float(np.std(self.lengths) / np.sqrt(alarms))
-        return self.mean / np.sqrt(alarms) if alarms else float("inf")
-
-    @property
-    def missed(self) -> float:
-        """The share of streams without an alarm."""
-        return float(1 - np.mean(self.alarmed))
 
 
 def run_lengths(
@@ -76,19 +46,14 @@ def run_lengths(
         **parameters: Numbers for `source(key, n, **parameters)`, traced: a curve of delays over the
             size of a change compiles once.
     """
-    if not len(_looks(state, horizon, before)):
+    looks = look_counts(horizon, state.first if before is None else 1, state.stride)
+    if not len(looks):
         raise ValueError(f"a horizon of {horizon} frames has no look: the window does not fill")
     keys = jax.random.split(as_key(key), n_runs)
     parameters = {name: jnp.asarray(value) for name, value in parameters.items()}
     first = _first_alarms(state, keys, parameters, source=source, before=before, horizon=horizon)
-    return RunLengths(jnp.minimum(first, horizon), first <= horizon, horizon=horizon)
-
-
-def _looks(state: State, horizon: int, before: Source | None) -> np.ndarray:
-    """Frames from the change at each look; from the start without one."""
-    if before is None:
-        return look_counts(horizon, state.window, state.stride)
-    return np.arange(state.stride, horizon + 1, state.stride)  # the window is full already
+    about = {"horizon": int(looks[-1]), "first": int(looks[0])}
+    return RunLengths(jnp.minimum(first, looks[-1]), first <= horizon, **about)
 
 
 @jax.jit(static_argnames=("source", "before", "horizon"))
@@ -102,17 +67,16 @@ def _first_alarms(
     horizon: int,
 ) -> jax.Array:
     """Frames to the first alarm; more than the horizon where there is none."""
-    looks = _looks(state, horizon, before)
+    lead = 0 if before is None else -(-state.window // state.stride) * state.stride
 
     def run(key: jax.Array) -> jax.Array:
         k_before, k_after, k_looks = jax.random.split(key, 3)
-        frames, lead = source(k_after, horizon, **parameters), 0
+        frames = source(k_after, horizon, **parameters)
         if before is not None:
-            frames, lead = jnp.concatenate([before(k_before, state.window), frames]), state.window
-        frames = state.chart.standard(frames)
-        found = statistics(k_looks, state.chart, state.reference, frames, lead + looks)
-        alarms = found > state.threshold
-        return jnp.where(alarms.any(), jnp.asarray(looks)[alarms.argmax()], horizon + 1)
+            frames = jnp.concatenate([before(k_before, lead), frames])
+        _, report = jitted_step(dataclasses.replace(state, key=k_looks), frames, len(frames))
+        alarms = report.alarms[lead:]
+        return jnp.where(alarms.any(), 1 + alarms.argmax(), horizon + 1)
 
     return jax.lax.map(run, keys)
 
@@ -150,7 +114,7 @@ def explain(state: State) -> Explanation:
 
 @jax.jit
 def _explain(state: State) -> Explanation:
-    witness, frames = state.witness(), state.buffer
+    witness, frames = state.witness(), state.recent
     scores = witness(frames)
     gradient = jax.grad(lambda points: witness(points).mean())(frames).sum(0)
     n = len(scores)

@@ -1,4 +1,4 @@
-"""The paper's Shewhart chart over a recorded series: a reference block against sliding windows."""
+"""The paper's Shewhart chart over a recorded series: a reference against sliding windows."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -12,8 +12,10 @@ import numpy as np
 from ntkmmd_jax._lib.files import load_leaves, save_leaves, whole_file
 from ntkmmd_jax._lib.points import as_points, check_finite
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.changepoint.detector import State, check_sizes, check_statistics, first_time, init
-from ntkmmd_jax.changepoint.threshold import look_counts, statistics
+from ntkmmd_jax.changepoint.detector import check_statistics, init
+from ntkmmd_jax.changepoint.live import run
+from ntkmmd_jax.changepoint.state import check_sizes, first_time
+from ntkmmd_jax.changepoint.threshold import look_counts
 
 
 @record
@@ -27,6 +29,7 @@ class Scan:
     times: jax.Array  # (k,) index of the last frame of the window
     statistics: jax.Array  # (..., k)
     threshold: jax.Array  # (...)
+    threshold_interval: jax.Array  # (..., 2) where it may lie, 95 %, as far as the reference says
     window: int | tuple[int, ...] = static()
     stride: int = static()
     reference: tuple[int, int] = static()  # its frames: from, and before
@@ -75,9 +78,9 @@ class Scan:
             raise KeyError(f"no window {window!r}; there is {self.window}")
         i = self.window.index(window)
         full = ~np.isnan(self.statistics[i])
-        row, threshold = self.statistics[i][full], self.threshold[i]
         about: dict[str, Any] = self._about | {"window": window}
-        return Scan(self.times[full], row, threshold, **about)
+        chosen = self.statistics[i][full], self.threshold[i], self.threshold_interval[i]
+        return Scan(self.times[full], *chosen, **about)
 
     @property
     def _windows(self) -> tuple[int, ...]:
@@ -104,6 +107,7 @@ class Scan:
             "times": np.asarray(self.times).tolist(),
             "statistics": np.where(np.isnan(rows), nothing, rows.astype(object)).tolist(),
             "threshold": np.asarray(self.threshold).tolist(),
+            "threshold_interval": np.asarray(self.threshold_interval).tolist(),
             "alarms": np.asarray(self.alarms).tolist(),
             "first_alarm": self.first_alarm,
         }
@@ -120,14 +124,14 @@ class Scan:
             about: Any = {
                 name: tuple(v) if isinstance(v, list) else v for name, v in header.items()
             }
-            times, statistics, threshold = map(jnp.asarray, leaves)
-            found = cls(times, statistics, threshold, **about)
+            times, statistics, threshold, interval = map(jnp.asarray, leaves)
+            found = cls(times, statistics, threshold, interval, **about)
             for window in found._windows:
-                check_sizes(window, found.stride)
+                check_sizes(window, None, found.stride)
             _bounds(found.reference, found.reference[1])
             lead = (len(found.window),) if isinstance(found.window, tuple) else ()
-            shapes = found.statistics.shape, found.threshold.shape
-            if shapes != ((*lead, *found.times.shape), lead) or found.times.ndim != 1:
+            shapes = found.statistics.shape, found.threshold.shape, interval.shape
+            if shapes != ((*lead, *times.shape), lead, (*lead, 2)) or times.ndim != 1:
                 raise ValueError(f"statistics and thresholds of shapes {shapes}")
             return found
 
@@ -151,20 +155,19 @@ def scan(
     test: Any = "net",
     **options: Any,
 ) -> Scan:
-    """Compare a reference block with a window that slides over the frames after the reference.
+    """Compare the reference with a window that slides over the frames after it.
 
     A look comes every `stride` frames, once the window is full. It is what a `Detector` with the
-    same key says of the same frames, with all windows in one program; several sizes share θ0.
+    same key says of the same frames; several sizes share θ0.
 
     Args:
         key: A JAX key or an int seed.
         series: Array-like (N, ...), one row per frame.
-        reference: The frames without change: those before an index, or from one to
-            another. The reference block and the pilot blocks of the threshold come from it.
-        window: Frames in the window and in the reference block, or several such sizes.
+        reference: The frames without change: those before an index, or from one to another.
+        window: Frames in the window, or several such sizes.
         stride: Frames between two looks.
         test: Any method by name, or a test object.
-        **options: Of `init`: standardize, level, arl, threshold, contiguous, n_draws.
+        **options: Of `init`: shortest, standardize, level, arl, threshold, drift, block, n_draws.
     """
     series = as_points(series, "the series")
     check_finite(series, "the series")
@@ -173,8 +176,9 @@ def scan(
     if not windows:
         raise ValueError("window has no sizes: give one or several")
     for size in windows:
-        check_sizes(size, stride)
-    rows = [look_counts(len(series) - stop, w, stride) for w in windows]
+        check_sizes(size, options.get("shortest"), stride)
+    firsts = [options.get("shortest") or size for size in windows]
+    rows = [look_counts(len(series) - stop, first, stride) for first in firsts]
     if not all(len(row) for row in rows):
         raise ValueError(
             f"a window of {max(windows)} frames does not fit between the end of the reference "
@@ -184,26 +188,19 @@ def scan(
         init(key, series[start:stop], window=w, stride=stride, test=test, time=stop, **options)
         for w in windows
     ]
-    values = [np.asarray(_statistics(state, series[stop:])) for state in states]
+    reports = [run(state, series[stop:])[1] for state in states]
+    values = [report.statistics[report.looked] for report in reports]
     check_statistics(np.concatenate(values))
     longest = max(rows, key=len)
     table = np.full((len(windows), len(longest)), np.nan, values[0].dtype)
     for row, found in zip(table, values, strict=True):
         row[len(longest) - len(found) :] = found
-    about = {"stride": int(stride), "reference": (start, stop)}
+    about = {"stride": int(stride), "reference": (start, stop), "window": windows}
     about |= {"method": states[0].chart.test.method}
-    thresholds = jnp.stack([state.threshold for state in states])
-    found = Scan(
-        jnp.asarray(stop + longest - 1), jnp.asarray(table), thresholds, window=windows, **about
-    )
+    limits = (jnp.stack([s.threshold for s in states]),)
+    limits += (jnp.stack([s.threshold_interval for s in states]),)
+    found = Scan(jnp.asarray(stop + longest - 1), jnp.asarray(table), *limits, **about)
     return found if np.ndim(window) else found[windows[0]]
-
-
-@jax.jit
-def _statistics(state: State, frames: jax.Array) -> jax.Array:
-    counts = look_counts(len(frames), state.window, state.stride)
-    frames = state.chart.standard(frames)
-    return statistics(state.key, state.chart, state.reference, frames, counts, state.time)
 
 
 def _bounds(reference: Any, n: int) -> tuple[int, int]:

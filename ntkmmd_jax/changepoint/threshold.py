@@ -1,164 +1,116 @@
-"""Thresholds from pilot data: the reference says how large T is when nothing has changed.
+"""Thresholds: how large T is when nothing has changed, and how far that is known.
 
-*Per look*: T between two disjoint blocks of it, retrained each time, is a null sample; the
-threshold at level α is exceeded by a single look with probability α.
+*Per look*: the value that a single look exceeds with probability `level`. *For an average run
+length*: looks overlap and share their reference, so that their alarms come in clusters and a level
+per look says little; whole streams are watched until a quarter of the wanted length, and the
+threshold is the least for which they run so long (`runs`).
 
-*For an average run length* A to a false alarm: looks overlap and share their block, so their
-alarms come in clusters and a level per look says little about A. Instead whole streams are drawn
-from the reference and watched against the block in use. Once the first window is full, false
-alarms come at a nearly constant rate, so the run length beyond the window is nearly exponential,
-
-    P(max of T over h frames > b) = 1 − exp(−(h − w) / (A − w)),
-
-and b is that quantile of the maxima over h = A/4 frames. Among 1,000 streams about 220 exceed it,
-which makes A good to 7 %, if the reference is: it should be much longer than the window.
+With f, the scale that a reference of this length estimates, the threshold is uncertain by the
+spread of log f, and the rate of false alarms by h times that, if it falls as threshold^−h.
 """
 
 import math
+import warnings
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax import calibration
-from ntkmmd_jax.changepoint.chart import Chart
-from ntkmmd_jax.twosample.pilot import AT_ONCE, pair_statistics
+from ntkmmd_jax._lib.records import record
+from ntkmmd_jax.changepoint.law import Moments
+from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
+
+NEARBY = 3.0  # ratio of the rates of false alarms between which h is found
+_DOUBT = 0.3  # of the logarithm of the rate of false alarms, from which on it is told
 
 
-def look_counts(length: int, window: int, stride: int) -> np.ndarray:
-    """How many frames have been seen at each look: every `stride`, once the window is full."""
-    first = -(-window // stride) * stride
-    return np.arange(first, length + 1, stride)
+@record
+class Threshold:
+    """A threshold, and how far it can be trusted."""
+
+    value: jax.Array  # () in units of the chart's statistic
+    interval: jax.Array  # (2,) where it may lie, 95 %
+    moments: Moments  # of T_1, …, T_window
+    doubt: jax.Array  # () standard error of the logarithm of the rate of false alarms
+    memory: jax.Array  # () frames that say as much as one independent frame
 
 
-def statistics(
-    key: jax.Array,
-    chart: Chart,
-    block: jax.Array,
-    frames: jax.Array,
-    counts: np.ndarray,
-    start: Any = 0,
-) -> jax.Array:
-    """T of the reference block against the window before every look, all standardised.
-
-    Args:
-        key: For the orders of training.
-        chart: The statistic.
-        block: Block of frames, as many as a window has.
-        frames: The stream (N, ...).
-        counts: Frames seen at each look, as `look_counts` gives them.
-        start: Index of the first frame.
-    """
-    window = len(block)
-
-    def look(count: jax.Array) -> jax.Array:
-        seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
-        return chart(jax.random.fold_in(key, start + count - 1), block, seen)
-
-    return jax.lax.map(look, jnp.asarray(counts), batch_size=AT_ONCE)
-
-
-def pair_null(
-    key: jax.Array, chart: Chart, reference: jax.Array, window: int, n_draws: int, contiguous: bool
-) -> jax.Array:
-    """Null sample (B,) of T per look: pairs of disjoint blocks of the standardised reference.
-
-    One of less than two windows is cut into halves, and T is scaled as it goes with n under H0:
-    by half / window for an MMD², by its root for a mean, not at all for Hotelling's T².
-    """
-    size, test = min(window, len(reference) // 2), chart.test
-    scale, centre = (size / window) ** test.null_order, test.null_centre
-    test.check_samples(size, size, reference.shape[1:])
-    keys = jax.random.split(key, n_draws)
-    values = pair_statistics(keys, chart, reference, (size, size), contiguous)
-    return centre + scale * (values - centre)
-
-
-def drawn_stream(key: jax.Array, reference: jax.Array, length: int, run: int) -> jax.Array:
-    """A stream of its frames: runs of so many neighbours, at random, with replacement."""
-    run = min(run, len(reference))
-    starts = jax.random.randint(key, (-(-length // run),), 0, len(reference) - run + 1)
-    return reference[(starts[:, None] + jnp.arange(run)).reshape(-1)[:length]]
-
-
-def arl_threshold(
-    key: jax.Array,
-    chart: Chart,
-    block: jax.Array,
-    reference: jax.Array,
-    stride: int,
-    arl: float,
-    n_runs: int,
-    contiguous: bool,
-) -> jax.Array:
-    """The threshold for an average run length of `arl` frames from the start to a false alarm.
-
-    Args:
-        key: For the streams.
-        chart: The statistic.
-        block: The reference block in use.
-        reference: Standardised frames that are not in it.
-        stride: Frames between two looks.
-        arl: A.
-        n_runs: Streams.
-        contiguous: Whether a stream is made of runs of `window` neighbours, or of single frames.
-    """
-    window = len(block)
-    horizon = stride * math.ceil(max(arl / 4, 4 * window) / stride)
-    counts = look_counts(horizon, window, stride)
-
-    def largest(key: jax.Array) -> jax.Array:
-        k_stream, k_looks = jax.random.split(key)
-        frames = drawn_stream(k_stream, reference, horizon, window if contiguous else 1)
-        return jnp.max(statistics(k_looks, chart, block, frames, counts))
-
-    maxima = jax.lax.map(largest, jax.random.split(key, n_runs))
-    return calibration.threshold(maxima, 1 - math.exp(-(horizon - window) / (arl - window)))
-
-
-@jax.jit(static_argnames=("window", "stride", "arl", "n_draws", "contiguous"))
-def calibrated(
-    k_block: jax.Array,
-    k_threshold: jax.Array,
-    chart: Chart,
-    reference: jax.Array,
-    level: Any,
-    threshold: Any,
+def trusted(
+    pair: jax.Array,
+    scales: jax.Array,
+    moments: Moments,
+    memory: jax.Array,
     *,
-    window: int,
-    stride: int,
-    arl: float | None,
-    n_draws: int,
-    contiguous: bool,
-) -> tuple[jax.Array, jax.Array]:
-    """The reference block, drawn from the reference and standardised, and the threshold.
+    ratio: float = NEARBY,
+    centre: float = 0.0,
+    order: float = 1.0,
+) -> Threshold:
+    """The first of two thresholds, whose rates of false alarms have a ratio, and its doubt.
 
     Args:
-        k_block: For the block.
-        k_threshold: For the pilot draws.
-        chart: The statistic.
-        reference: Frames (N, ...).
-        level: Of a look.
-        threshold: The threshold itself, or None.
-        window: Frames in the block.
-        stride: Frames between two looks.
-        arl: The average run length, or None.
-        n_draws: Pairs of blocks, or streams.
-        contiguous: Whether blocks are runs of neighbours.
+        pair: Both, (2,), in units of T.
+        scales: f of many references.
+        moments: Of T.
+        memory: Frames that say as much as one independent frame.
+        ratio: Of the rates.
+        centre: What T comes to under H0 as the sizes grow.
+        order: T − centre goes with f to this power.
     """
-    reference = chart.standard(reference)
-    if contiguous:
-        first = jax.random.randint(k_block, (), 0, len(reference) - window + 1)
-        shuffled = jnp.roll(reference, -first, axis=0)
-    else:
-        shuffled = jax.random.permutation(k_block, reference)
-    block, others = shuffled[:window], shuffled[window:]
-    if threshold is not None:
-        return block, jnp.asarray(threshold, reference.dtype)
-    if arl is not None:
-        return block, arl_threshold(
-            k_threshold, chart, block, others, stride, arl, n_draws, contiguous
-        )
-    null = pair_null(k_threshold, chart, reference, window, n_draws, contiguous)
-    return block, calibration.threshold(null, level)
+    value, below = pair - centre
+    error = order * jnp.std(jnp.log(scales))
+    fall = jnp.log(value / jnp.clip(below, 1e-6 * value, 0.999 * value))
+    ends = centre + value * jnp.exp(1.96 * error * jnp.array([-1.0, 1.0], pair.dtype))
+    return Threshold(pair[0], ends, moments, error * math.log(ratio) / fall, memory)
+
+
+def look_counts(length: int, first: int, stride: int) -> np.ndarray:
+    """How many frames have been seen at each look: every `stride`, from `first` on."""
+    return np.arange(-(-first // stride) * stride, length + 1, stride)
+
+
+def given(value: Any, window: int) -> Threshold:
+    """A threshold as it was given."""
+    plain = Moments(jnp.zeros(window), jnp.ones(window))
+    value = jnp.asarray(value, jnp.result_type(float))
+    return Threshold(value, jnp.stack([value, value]), plain, jnp.zeros(()), jnp.ones(()))
+
+
+def horizon_of(window: int, stride: int, arl: float | None) -> int:
+    """Frames of the streams that are watched."""
+    return stride * math.ceil(max(4 * window, (arl or 0) / 4) / stride)
+
+
+def by_streams(
+    values: np.ndarray, looks: np.ndarray, window: int, level: float, arl: float | None
+) -> tuple[list[float], float]:
+    """The threshold, one below it, and the ratio of the rates of false alarms at both."""
+    if arl is None:
+        looked = values[:, looks >= window].ravel()
+        at = [float(np.quantile(looked, 1 - p)) for p in (level, NEARBY * level)]
+        return at, NEARBY
+    high = threshold_for(values, looks, arl)
+    low = threshold_for(values, looks, looks[0] + (arl - looks[0]) / NEARBY)
+    runs = [first_alarms(values, looks, at).mean - looks[0] for at in (high, low)]
+    return [high, low], max(runs[0] / runs[1], 1.01)
+
+
+def is_doubtful(found: Threshold) -> jax.Array:
+    """Whether the reference cannot carry what is asked."""
+    return ~(found.doubt <= _DOUBT)
+
+
+def warn_if_doubtful(found: Threshold, frames: int) -> None:
+    """Tell of a reference that cannot carry what is asked, and how many frames would do."""
+    if not is_doubtful(found):
+        return
+    doubt = float(found.doubt)
+    needed = math.ceil(frames * (doubt / _DOUBT) ** 2 / 10) * 10
+    low, high = (float(end) for end in found.interval)
+    warnings.warn(
+        f"the reference is short: {frames} frames, which remember {float(found.memory):.1f} frames "
+        f"each, leave the rate of false alarms uncertain by a factor of {math.exp(2 * doubt):.1f} "
+        f"either way (threshold {float(found.value):.4g}, 95 % from {low:.4g} to {high:.4g}); "
+        f"about {needed} frames would do",
+        stacklevel=3,
+    )

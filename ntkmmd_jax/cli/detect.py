@@ -2,16 +2,18 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 
 from ntkmmd_jax.cli.inputs import check_outputs, read_files
+from ntkmmd_jax.cli.lines import complain, frames
 
-_SETTINGS = ("window", "stride", "test", "level", "arl", "threshold", "standardize", "contiguous")
-_SETTINGS += ("after", "seed", "reference", "series")  # what makes a detector what it is
+_SETTINGS = ("window", "shortest", "stride", "test", "level", "arl", "threshold", "drift", "block")
+_SETTINGS += ("standardize", "after", "seed", "reference", "series")  # what makes a detector
 
 
 def detect(
@@ -23,6 +25,9 @@ def detect(
     window: Annotated[
         list[int] | None, typer.Option(help="Frames in the window; may repeat")
     ] = None,
+    shortest: Annotated[
+        int | None, typer.Option(help="Watch all window lengths from this on; of ntk and gmmd")
+    ] = None,
     stride: Annotated[int, typer.Option(help="Frames between two looks")] = 10,
     test: Annotated[str, typer.Option(help="A method; `ntkmmd info` lists them")] = "net",
     level: Annotated[float, typer.Option(help="Probability of a false alarm per look")] = 0.01,
@@ -31,9 +36,12 @@ def detect(
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="Instead: the threshold")] = None,
     standardize: Annotated[bool, typer.Option(help="Give coordinates spread 1")] = True,
-    contiguous: Annotated[
-        bool, typer.Option(help="Pilot blocks are runs of neighbours, or frames at random")
-    ] = True,
+    drift: Annotated[
+        float | None, typer.Option(help="Add up what the witness gains, less this drift (CUSUM)")
+    ] = None,
+    block: Annotated[
+        int | None, typer.Option(help="Frames that depend on each other; found unless given")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
     change: Annotated[int | None, typer.Option(help="A known change, to mark in the plot")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; a line per event")] = False,
@@ -65,8 +73,9 @@ def detect(
     check_outputs(plot, save, state)
     windows = window or [100]
     options = {"stride": stride, "test": test, "level": level, "arl": arl, "threshold": threshold}
-    options |= {"standardize": standardize, "contiguous": contiguous}
+    options |= {"standardize": standardize, "shortest": shortest, "drift": drift, "block": block}
     known = None if series is None else read_files([series], header)[0].values
+    warnings.showwarning = _show_warning
     if follow:
         if len(windows) > 1:
             raise ValueError("--follow takes one --window")
@@ -74,7 +83,7 @@ def detect(
         settings = {**options, "seed": seed, "reference": reference, "series": series}
         if state is not None and state.exists():
             _check_settings(state, {name: settings[name] for name in _SETTINGS if name in given})
-        _follow(_frames(sys.stdin), known, state, settings, as_json)
+        _follow(frames(sys.stdin), known, state, settings, as_json)
         return
     if known is None:
         raise ValueError("give a file with the series, or --follow to read standard input")
@@ -93,6 +102,11 @@ def detect(
         written.append(f"plot: {plot}")
     if written and not as_json:
         print("\n".join(written))
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    """A warning as one line on standard error."""
+    print(f"ntkmmd: {message}", file=sys.stderr)
 
 
 def _given(context: typer.Context) -> set[str]:
@@ -117,7 +131,7 @@ def _check_flags(given: set[str], follow: bool) -> None:
 
 def _check_settings(path: Path, given: dict[str, Any]) -> None:
     """Refuse options that say otherwise than the file of a detector that is to go on."""
-    from ntkmmd_jax.changepoint.detector import saved_settings
+    from ntkmmd_jax.changepoint.state import saved_settings
 
     saved = saved_settings(path)
     for name, value in given.items():
@@ -136,22 +150,6 @@ def _bounds(text: str) -> tuple[int, int]:
         raise ValueError(f"--reference takes frames as 0:300; got {text!r}") from None
 
 
-def _frames(lines: TextIO) -> Iterator[tuple[int, list[float]]]:
-    """Line numbers and frames; what is no frame is reported on stderr and left out."""
-    for number, line in enumerate(lines, 1):
-        cells = line.replace(",", " ").split()
-        if not cells:
-            continue
-        try:
-            yield number, [float(cell) for cell in cells]
-        except ValueError:
-            _complain(number, f"not a line of numbers: {line.strip()[:60]!r}")
-
-
-def _complain(number: int, message: str) -> None:
-    print(f"ntkmmd: line {number} left out: {message}", file=sys.stderr)
-
-
 def _follow(
     frames: Iterator[tuple[int, list[float]]],
     known: Any,
@@ -161,7 +159,8 @@ def _follow(
 ) -> None:
     """Run a detector over frames as they come; a line per event."""
     from ntkmmd_jax.changepoint import Detector, explain
-    from ntkmmd_jax.changepoint.detector import as_frames, saved_settings
+    from ntkmmd_jax.changepoint.detector import as_frames
+    from ntkmmd_jax.changepoint.state import saved_settings
 
     if path is not None and path.exists():
         detector, settings = Detector.load(path), saved_settings(path)
@@ -182,7 +181,7 @@ def _follow(
         try:
             checked = as_frames(frame, features)
         except ValueError as error:
-            _complain(number, str(error))
+            complain(number, str(error))
             continue
         report = detector.update(checked)
         if path is not None and report.looked.any():

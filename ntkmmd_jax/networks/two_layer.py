@@ -65,6 +65,14 @@ def scores(
     return (slope * du) @ units.readout
 
 
+def factors(network: Network, params: Params, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(x̃, 1) and a σ'(u), (n, d + 1) and (n, m): ∇f is their outer product, K that of two Grams."""
+    units = _Units(network, params)
+    z = units.points(x)
+    u = z @ units.layer["kernel"] + units.layer["bias"]
+    return jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1), units.readout * units.slope(u)
+
+
 def displacement(
     network: Network, params: Params, measure: SignedMeasure, batches: Visits, rate: Any
 ) -> Params:

@@ -8,7 +8,7 @@ A kernel matrix is made and used tile by tile, and all labellings of it are one 
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -200,6 +200,8 @@ class CollectionEvidence(Refittable, Comparable):
 @record
 class CollectionTest(TwoSampleTest):
     """Base of the tests with a collection of kernels, k Gaussian and k Laplace ones."""
+
+    null_order: ClassVar[float] = 0.0  # T has its scale in itself
 
     n_bandwidths: int = static(default=10)  # k
     geometric: bool = static(default=False)  # whether bandwidths grow by a factor, or by a step

@@ -12,7 +12,7 @@ A member that is the same for every labelling says nothing: its z is 0.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -153,6 +153,8 @@ class FusedNTK(TwoSampleTest):
         >>> result.reject
         True
     """
+
+    null_order: ClassVar[float] = 0.0  # T has its scale in itself
 
     members: Any = static(default_factory=collection)  # `Scale`, `Tangent`, or networks
     landmarks: int = static(default=256, kw_only=True)  # of the scales; all points, if no more

@@ -38,7 +38,7 @@ def saved(tmp_path_factory):
     pool, measure = jnp.asarray(X), ntk.signed_measure(X[:20], X[20:])
     kernel = KernelWitness(measure.points, measure.weights, jnp.ones(2))
     scan = changepoint.Scan(
-        jnp.arange(4), jnp.ones((2, 4)), jnp.ones(2),
+        jnp.arange(4), jnp.ones((2, 4)), jnp.ones(2), jnp.ones((2, 2)),
         window=(3, 5), stride=4, reference=(0, 20), method="ntk",
     )  # fmt: skip
     pilot = ntk.PilotNull(

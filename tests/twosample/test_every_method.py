@@ -32,6 +32,7 @@ def series():
     return frames
 
 
+@pytest.mark.filterwarnings("ignore:the reference is short")
 @pytest.mark.parametrize("method", ntk.methods())
 def test_as_a_chart(series, method, tmp_path):
     options = {"window": 16, "stride": 4, "n_draws": 19, "level": 0.05}

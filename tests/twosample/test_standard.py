@@ -154,6 +154,7 @@ def test_a_pilot_fixes_the_coordinates(tmp_path):
         dataclasses.replace(plain, calibration=pilot)
 
 
+@pytest.mark.filterwarnings("ignore:the reference is short")
 def test_a_chart_standardises_itself():
     series = RNG.normal(size=(60, 2))
     options = {"reference": 32, "window": 12, "n_draws": 99}

@@ -1,0 +1,97 @@
+"""Thresholds of charts with rows of a kernel, from the law of T that their reference gives."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax import calibration
+from ntkmmd_jax.changepoint.law import World, stream_draws, window_draws
+from ntkmmd_jax.changepoint.rows import Rows
+from ntkmmd_jax.changepoint.threshold import (
+    NEARBY,
+    Threshold,
+    by_streams,
+    given,
+    horizon_of,
+    look_counts,
+    trusted,
+)
+
+_MOST = 3000  # frames of a reference that are resampled: the middle ones of a longer one
+
+
+def world_of(
+    rows: Rows, reference: jax.Array, window: int, block: jax.Array | int | None = None
+) -> World:
+    """The law of T by a standardised reference."""
+    start = max(0, len(reference) - _MOST) // 2
+    return World.of(rows.gram(reference[start : start + _MOST]), len(reference), window, block)
+
+
+_world = jax.jit(world_of, static_argnames="window")
+
+
+def of_rows(
+    key: jax.Array,
+    rows: Rows,
+    reference: jax.Array,
+    *,
+    window: int,
+    shortest: int | None,
+    stride: int,
+    level: float,
+    arl: float | None,
+    draws: int,
+    block: int | None,
+    fixed: float | None,
+) -> Threshold:
+    """The threshold of a chart with rows of a kernel, for z if there is a shortest window."""
+    world = _world(rows, reference, window, block)
+    if fixed is not None:
+        return dataclasses.replace(given(fixed, window), moments=world.moments)
+    first, moments = window if shortest is None else shortest, world.moments
+    if arl is None and shortest is None:
+        return of_level(key, world, level, window=window, draws=draws)
+    horizon = horizon_of(window, stride, arl)
+    looks = look_counts(horizon, first, stride)
+    options = {"window": window, "shortest": first, "horizon": horizon, "draws": draws}
+    z, scales = stream_draws(key, world, **options)
+    at, ratio = by_streams(np.asarray(z)[:, looks - 1], looks, window, level, arl)
+    mean, spread = moments.mean[-1], moments.spread[-1]
+    pair = mean + jnp.asarray(at, z.dtype) * spread
+    found = trusted(pair, scales, moments, world.remembers.time, ratio=ratio)
+    if shortest is None:
+        return found
+    ends = (found.interval - mean) / spread
+    return dataclasses.replace(found, value=jnp.asarray(at[0], z.dtype), interval=ends)
+
+
+@jax.jit(static_argnames=("window", "draws"))
+def of_level(key: jax.Array, world: World, level: float, *, window: int, draws: int) -> Threshold:
+    """The threshold that T of a window exceeds with probability `level`."""
+    z, scales = window_draws(key, world, window=window, draws=draws)
+    at = jnp.stack([calibration.threshold(z, level), calibration.threshold(z, NEARBY * level)])
+    moments = world.moments
+    pair = moments.mean[-1] + at * moments.spread[-1]
+    return trusted(pair, scales, moments, world.remembers.time)
+
+
+def moved(found: Threshold, rows: Rows, reference: jax.Array, shortest: int | None) -> Threshold:
+    """The threshold as it is for another reference of the same length: the same z, other moments.
+
+    One that was given in units of T, without moments, stays.
+    """
+    old = found.moments
+    new = world_of(rows, reference, len(old.mean)).moments
+    if shortest is not None:
+        return dataclasses.replace(found, moments=new)
+    known = old.mean[-1] > 0
+    place = lambda value: jnp.where(  # noqa: E731
+        known, new.mean[-1] + (value - old.mean[-1]) * new.spread[-1] / old.spread[-1], value
+    )
+    kept = jax.tree.map(lambda a, b: jnp.where(known, a, b), new, old)
+    return dataclasses.replace(
+        found, value=place(found.value), interval=place(found.interval), moments=kept
+    )

@@ -1,0 +1,108 @@
+"""How long a series remembers: autocovariances in feature space, by an autoregression.
+
+    c_h = E ⟨φ(x_t) − μ, φ(x_{t+h}) − μ⟩,   V_L = Σ_{|h|<L} (1 − |h|/L) c_h,
+
+so that E |mean of L frames − μ|² = V_L / L. Sums over diagonals of the centred Gram matrix, over N,
+are low by V/N, the error of its mean; with that added they are positive definite. Up to a lag they
+are c_h. Beyond, every s-th goes on as in the autoregression that those before it determine (Yule &
+Walker), of the order of the least AIC: 0 for independent frames, 1 for a decay, more for the swings
+of a motion. The step s is the first lag at which half of the correlation is gone.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from ntkmmd_jax._lib.records import record
+
+_ORDERS = 16  # of the autoregression, at most; its lags are no more than a quarter of the frames
+_BLOCK = 4.0  # times the memory: frames of a block that shares little with its neighbours
+
+
+@record
+class Dependence:
+    """What a reference says of its memory."""
+
+    covariances: jax.Array  # (lags,) c_0, c_1, …
+    order: jax.Array  # () of the autoregression; 0: none was found
+
+    def mean(self, length: jax.Array | int) -> jax.Array:
+        """E |mean of so many frames − μ|² = V_L / L, of any shape."""
+        h = jnp.arange(len(self.covariances), dtype=self.covariances.dtype)
+        length = jnp.asarray(length, h.dtype)[..., None]
+        share = jnp.where(h == 0, 1.0, 2.0) * jnp.maximum(1 - h / length, 0)
+        return jnp.sum(share * self.covariances, -1) / length[..., 0]
+
+    @property
+    def time(self) -> jax.Array:
+        """V / c_0: frames that say as much as one independent frame."""
+        total = 2 * jnp.sum(self.covariances) - self.covariances[0]
+        return jnp.maximum(total / self.covariances[0], 1)
+
+    def block(self, most: int) -> jax.Array:
+        """Frames of a block that shares little with its neighbours; 1 of independent frames."""
+        wanted = jnp.where(self.order == 0, 1.0, jnp.ceil(_BLOCK * self.time))
+        return jnp.clip(wanted, 1, most).astype(jnp.int32)
+
+
+def dependence(gram: jax.Array, lags: int) -> Dependence:
+    """The memory of a series from its centred Gram matrix (N, N), for lags below `lags`."""
+    n = len(gram)
+    at, h = jnp.arange(n), jnp.arange(max(n // 4, 2))[:, None]
+    found = jnp.mean(jnp.where(at + h < n, gram[at, (at + h) % n], 0), axis=1)
+    variance = found[0]
+    # Independent products behind a c_h: N for each dimension in which the features spread.
+    squares = (jnp.sum(gram**2) - jnp.sum(jnp.diagonal(gram) ** 2)) / (n * (n - 1))
+    points = n * jnp.clip(found[0] ** 2 / squares, 1, 50)
+
+    def refit(_: int, fitted: Dependence) -> Dependence:  # V is in its own correction
+        total = fitted.time * fitted.covariances[0]
+        return _autoregression(found + jnp.minimum(total / n, variance / 4), points, lags)
+
+    none = Dependence(jnp.zeros(lags, gram.dtype).at[0].set(variance), jnp.zeros((), jnp.int32))
+    return jax.lax.fori_loop(0, 3, refit, none)
+
+
+def _autoregression(c: jax.Array, points: jax.Array, lags: int) -> Dependence:
+    """The one of least AIC that c_0, c_1, … determine, and its covariances."""
+    half = c[1:] < c[0] / 2
+    step = 1 + jnp.where(half.any(), jnp.argmax(half), len(half) - 1)
+    lag = jnp.arange(_ORDERS)
+    known = (lag + 1) * step < len(c)
+    thin = jnp.where(known, c[jnp.where(known, (lag + 1) * step, 0)], 0) / c[0]  # ρ_s, ρ_2s, …
+
+    def raise_order(carry: tuple, k: jax.Array) -> tuple:  # Levinson & Durbin
+        weights, left = carry
+        mirrored = jnp.where(lag < k - 1, jnp.roll(weights[::-1], k - 1), 0)
+        partial = jnp.clip((thin[k - 1] - mirrored @ thin) / left, -0.999, 0.999)
+        weights = jnp.where(lag == k - 1, partial, weights - partial * mirrored)
+        left = left * (1 - partial**2)  # of the variance
+        return (weights, left), (weights, left)
+
+    none = (jnp.zeros(_ORDERS, c.dtype), jnp.ones((), c.dtype))
+    _, found = jax.lax.scan(raise_order, none, jnp.arange(1, _ORDERS + 1))
+    weights, left = (jnp.concatenate([a[None], b]) for a, b in zip(none, found, strict=True))
+    orders = jnp.arange(_ORDERS + 1)
+    aic = points * jnp.log(left) / step.astype(c.dtype) + 2 * orders.astype(c.dtype)
+    order = jnp.argmin(jnp.where(orders * step < len(c), aic, jnp.inf))
+
+    def extend(last: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array]:
+        ahead = jnp.clip(weights[order] @ last, -1, 1)
+        new = jnp.where(k <= order, thin[jnp.minimum(k, _ORDERS) - 1], ahead)
+        return jnp.concatenate([new[None], last[:-1]]), new
+
+    start = jnp.zeros(_ORDERS, c.dtype).at[0].set(1)
+    _, rest = jax.lax.scan(extend, start, jnp.arange(1, lags))
+    coarse = c[0] * jnp.concatenate([jnp.ones(1, c.dtype), rest])
+    h = jnp.arange(lags)
+    exact = c[jnp.minimum(h, len(c) - 1)]
+    covariances = jnp.where(h <= order * step, exact, _between(coarse, h, step))
+    return Dependence(covariances, order.astype(jnp.int32))
+
+
+def _between(coarse: jax.Array, h: jax.Array, step: jax.Array) -> jax.Array:
+    """Values at lags h from those at multiples of the step: along a decay, or a line."""
+    low, share = h // step, (h % step).astype(coarse.dtype) / step.astype(coarse.dtype)
+    a, b = coarse[low], coarse[jnp.minimum(low + 1, len(coarse) - 1)]
+    both = (a > 0) & (b > 0)
+    ratio = jnp.where(both, b, 1) / jnp.where(both, a, 1)
+    return jnp.where(both, a * ratio**share, a + (b - a) * share)

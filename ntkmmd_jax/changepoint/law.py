@@ -1,0 +1,174 @@
+"""The law of T_L while nothing changes: mean and spread in closed form, shape by resampling.
+
+With V_L of `dependence`, Σ_L the covariance of √L times a window's mean, and N frames of reference,
+
+    E T_L = V_L / L + V_N / N,
+    Var T_L = 2 tr Σ_L² (1/L + V_N / (V_L N))² + κ / L³,   κ = Var k̃(x, x) − 2 tr Σ_1²,
+
+where tr Σ² comes from pairs of blocks far from each other, less what the common mean adds to it.
+What resampling adds is the shape: streams of blocks of the reference against a reference that is
+resampled, too, each standardised by the moments of that world and by the scale f that its own
+reference would have estimated. So a quantile of them is that of a chart whose reference is random.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.changepoint.dependence import Dependence, dependence
+from ntkmmd_jax.changepoint.rows import grown
+
+_AT_ONCE = 128  # streams that run side by side
+
+
+@record
+class Moments:
+    """Mean and spread of T_1, …, T_window."""
+
+    mean: jax.Array  # (window,)
+    spread: jax.Array  # (window,)
+
+    def standard(self, statistics: jax.Array, scale: jax.Array | float = 1.0) -> jax.Array:
+        """z of T_1, …, T_window, if the reference says that all is `scale` times as large."""
+        return (statistics - scale * self.mean) / (scale * self.spread)
+
+
+@record
+class World:
+    """A reference to be resampled in blocks, and what it says of T."""
+
+    gram: jax.Array  # (n, n) centred
+    remembers: Dependence
+    block: jax.Array  # () frames
+    norms: jax.Array  # (n,) squared, of the mean of the block that begins at a frame
+    moments: Moments
+    frames: int = static()  # N of the reference, of which n are in the Gram matrix
+
+    @classmethod
+    def of(
+        cls, gram: jax.Array, frames: int, window: int, block: jax.Array | int | None = None
+    ) -> "World":
+        """The world of a centred Gram matrix, in blocks of a length that is given, or found."""
+        n = len(gram)
+        found = dependence(gram, 4 * window)
+        block = found.block(min(window, n // 4)) if block is None else jnp.asarray(block, jnp.int32)
+        at = jnp.arange(n)
+        size = block.astype(gram.dtype)
+        means = _block_sums(_block_sums(gram, block).T, block) / size**2
+        apart = jnp.abs(at[:, None] - at)
+        apart = jnp.minimum(apart, n - apart) >= jnp.where(block == 1, 1, 2 * block)
+        squares = jnp.mean(means**2, where=apart)
+        share, of_block = size / n, found.mean(size)
+        squares = (squares - (share * of_block) ** 2) / (1 - 2 * share)  # the common mean
+        squares = jnp.maximum(squares, of_block**2 / n)
+        lengths = jnp.arange(1, window + 1, dtype=gram.dtype)
+        # Coordinates are those of the reference, in which it spreads a little less than what
+        # follows: by 1 − 2/N of the variance for independent frames.
+        mean = (found.mean(lengths) + found.mean(frames)) * (1 + 2 * found.time / frames)
+        diagonal = jnp.diagonal(gram)
+        single = (jnp.sum(gram**2) - jnp.sum(diagonal**2)) / (n * (n - 1))
+        excess = jnp.maximum(jnp.var(diagonal) - 2 * single, 0) / lengths**3
+        variance = 2 * squares * (mean / of_block) ** 2 + excess
+        return cls(
+            gram, found, block, jnp.diagonal(means), Moments(mean, jnp.sqrt(variance)),
+            frames=frames,
+        )  # fmt: skip
+
+    def drawn(self, numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Frames of a stream of blocks on a circle, and where blocks begin.
+
+        Args:
+            numbers: Uniform in [0, 1), one for each frame; those of whole blocks are used.
+        """
+        n, at = len(self.gram), jnp.arange(len(numbers))
+        starts = jnp.minimum((n * numbers).astype(jnp.int32), n - 1)
+        return (starts[at // self.block] + at % self.block) % n, starts
+
+    def reference(self, numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """A resampled reference, of n numbers: its weights, and the scale f that it estimates."""
+        n = len(self.gram)
+        picked, starts = self.drawn(numbers)
+        weight = (n * self.frames) ** -0.5  # the spread of the mean of N, not n, frames
+        used = jnp.arange(n) < n // self.block
+        scale = jnp.mean(self.norms[starts], where=used)
+        return jnp.zeros(n).at[picked].add(weight), scale / jnp.mean(self.norms)
+
+
+def _block_sums(values: jax.Array, block: jax.Array) -> jax.Array:
+    """Sums over so many rows from every row on, on a circle."""
+    n = len(values)
+    total = jnp.concatenate([jnp.zeros_like(values[:1]), jnp.cumsum(values, axis=0)])
+    end = jnp.arange(n) + block
+    around = end > n
+    rest = jnp.where(around[:, None], total[-1], 0)
+    return total[jnp.where(around, end - n, end)] - total[:-1] + rest
+
+
+@jax.jit(static_argnames=("window", "draws"))
+def window_draws(key: jax.Array, world: World, *, window: int, draws: int) -> tuple:
+    """z of resampled windows, one for each resampled reference, and the scales f of these."""
+
+    def draw(numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
+        weights, scale = world.reference(numbers[window:])
+        picked, _ = world.drawn(numbers[:window])
+        return (-weights).at[picked].add(1 / window), scale
+
+    numbers = jax.random.uniform(key, (draws, window + len(world.gram)))
+    weights, scales = jax.vmap(draw)(numbers)
+    values = jnp.sum((weights @ world.gram) * weights, axis=1)
+    own = Moments(values.mean(), values.std())
+    return own.standard(values, scales), scales
+
+
+@jax.jit(static_argnames=("window", "shortest", "horizon", "draws"))
+def stream_draws(
+    key: jax.Array, world: World, *, window: int, shortest: int, horizon: int, draws: int
+) -> tuple:
+    """max_L z_L after every frame of resampled streams, (draws, horizon), and their scales f.
+
+    Lengths go from `shortest` to `window`; a length that exceeds the frames seen does not count.
+    """
+    lengths = jnp.arange(1, window + 1)
+
+    def run(key: jax.Array, own: Moments, horizon: int) -> tuple:
+        numbers = jax.random.uniform(key, (horizon + len(world.gram),))
+        weights, scale = world.reference(numbers[horizon:])
+        gaps = world.gram @ weights
+        offset = weights @ gaps
+        picked, _ = world.drawn(numbers[:horizon])
+
+        def take(carry: tuple, given: tuple) -> tuple:
+            sums, past, first, second = carry
+            i, count = given
+            past = jnp.concatenate([i[None], past[:-1]])
+            lags = world.gram[i, past] - gaps[i] - gaps[past] + offset
+            sums = grown(sums, 2 * jnp.cumsum(lags) - lags[0])
+            values = sums / lengths.astype(sums.dtype) ** 2
+            kept = jnp.where(count >= window, values, 0)
+            first, second = first + kept, second + kept**2
+            counts = (lengths >= shortest) & (lengths <= count)
+            z = jnp.max(jnp.where(counts, own.standard(values, scale), -jnp.inf))
+            return (sums, past, first, second), z
+
+        zero = jnp.zeros(window)
+        start = (zero, jnp.zeros(window, picked.dtype), zero, zero)
+        counts = jnp.arange(1, horizon + 1)
+        (_, _, first, second), z = jax.lax.scan(take, start, (picked, counts))
+        return first, second, z, scale
+
+    plain = Moments(jnp.zeros(window), jnp.ones(window))
+    k_pilot, k_run = jax.random.split(key)
+    pilots = 4 * window
+
+    def moments_of(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        first, second, *_ = run(key, plain, pilots)
+        return first, second
+
+    keys = jax.random.split(k_pilot, draws)
+    first, second = jax.lax.map(moments_of, keys, batch_size=_AT_ONCE)
+    looks = draws * (pilots - window + 1)
+    mean = first.sum(0) / looks
+    own = Moments(mean, jnp.sqrt(second.sum(0) / looks - mean**2))
+    keys = jax.random.split(k_run, draws)
+    _, _, z, scales = jax.lax.map(lambda key: run(key, own, horizon), keys, batch_size=_AT_ONCE)
+    return z, scales

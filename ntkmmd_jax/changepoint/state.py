@@ -1,0 +1,197 @@
+"""All that a detector knows, as a pytree of flat memory that saves, loads and goes on."""
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax._lib.checks import whole
+from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
+from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.changepoint.by_parts import thinned
+from ntkmmd_jax.changepoint.chart import Chart, make_chart
+from ntkmmd_jax.changepoint.law import Moments
+from ntkmmd_jax.changepoint.rows import Memory, Rows, rows_of
+from ntkmmd_jax.changepoint.threshold import Threshold, given
+from ntkmmd_jax.networks import as_network
+from ntkmmd_jax.twosample.recipe import from_recipe, recipe
+
+AFTER = ("hold", "rereference")
+BLOCK = 64  # frames that go through one program together, wherever batches begin and end
+_WINDOWS = 4  # in the reference of a chart that passes over all of it at every look
+_KIND = "detector's state"  # of its files
+_LAYOUT = 3  # the order of the leaves in them
+
+
+@record
+class Cusum:
+    """W ← max(0, W + η/unit − drift), with η the held-out gap of a witness."""
+
+    unit: jax.Array  # () standard deviation of η while nothing changes
+    drift: jax.Array  # () in units
+    total: jax.Array  # () W
+
+
+@record
+class State:
+    """All that the detector knows; `init` makes it."""
+
+    chart: Chart
+    reference: jax.Array  # (n, ...) standardised
+    threshold: jax.Array  # ()
+    threshold_interval: jax.Array  # (2,) where it may lie, 95 %, as far as the reference says
+    moments: Moments  # of T_1, …, T_window while nothing changes
+    memory: Memory | None  # of charts with rows of a kernel
+    cusum: Cusum | None
+    buffer: jax.Array  # (m, ...) frames before the present block, and its own; standardised
+    filled: jax.Array  # () frames of the present block
+    pending: jax.Array  # (N + BLOCK, ...) of a new reference, as they came
+    key: jax.Array  # for the orders of training
+    time: jax.Array  # () index of the next frame
+    count: jax.Array  # () frames since the reference; negative while a new one is gathered
+    alarmed: jax.Array  # () bool: whether the last look was an alarm
+    window: int = static()
+    shortest: int | None = static()  # of all window lengths; None: the window alone
+    stride: int = static()
+    after: str = static()  # what to do after an event, one of `AFTER`
+
+    @property
+    def first(self) -> int:
+        """Frames seen at the first look, but for the stride."""
+        return self.window if self.shortest is None else self.shortest
+
+    @property
+    def rows(self) -> Rows | None:
+        """The chart's kernel, if it has rows of one."""
+        return chart_rows(self.chart, self.reference.shape[1:], self.window)
+
+    @property
+    def recent(self) -> jax.Array:
+        """The last `window` frames, standardised, oldest first."""
+        start = len(self.buffer) - BLOCK + self.filled - self.window
+        return jax.lax.dynamic_slice_in_dim(self.buffer, start, self.window)
+
+    def witness(self) -> Any:
+        """The witness of reference and window; it takes frames as `chart.standard` gives them."""
+        key = jax.random.fold_in(self.key, self.time - 1)
+        return self.chart.witness(key, self.reference, self.recent)
+
+    def save(self, path: str | os.PathLike, **settings: Any) -> Path:
+        """Save to one `.npz` file, as a whole or not at all; `load` goes on from it.
+
+        Args:
+            path: The file.
+            **settings: What else it shall say of how the detector was made, in plain values, for
+                `saved_settings` to tell.
+        """
+        about = {"window": self.window, "shortest": self.shortest, "stride": self.stride}
+        about |= {"after": self.after, "test": recipe(self.chart.test), "layout": _LAYOUT}
+        about |= {"features": self.reference.shape[1:], "cusum": self.cusum is not None}
+        about |= {"frames": [len(self.reference), len(self.pending)]}
+        return save_leaves(path, self, kind=_KIND, settings=settings, **about)
+
+
+def chart_rows(chart: Chart, features: tuple[int, ...], window: int) -> Rows | None:
+    """The kernel of a chart of T, if it has rows of one."""
+    if chart.held:
+        return None
+    return rows_of(chart.test, chart.prepared, features, _buffered(window))
+
+
+def _buffered(window: int) -> int:
+    """Frames of the buffer: whole blocks that hold a window before the present one."""
+    return (-(-window // BLOCK) + 1) * BLOCK
+
+
+def in_use(chart: Chart, reference: jax.Array, window: int) -> int:
+    """How many frames of the reference T takes: all, unless every look passes over them."""
+    if chart_rows(chart, reference.shape[1:], window) is not None:
+        return len(reference)
+    return min(len(reference), _WINDOWS * window)
+
+
+def start(
+    chart: Chart,
+    reference: jax.Array,
+    found: Threshold,
+    key: jax.Array,
+    *,
+    cusum: Cusum | None = None,
+    time: int = 0,
+    window: int,
+    shortest: int | None,
+    stride: int,
+    after: str,
+) -> State:
+    """A state before its first frame; the reference is in its own coordinates."""
+    rows, shape = chart_rows(chart, reference.shape[1:], window), reference.shape[1:]
+    standard = chart.standard(reference)
+    memory = None if rows is None else Memory.of(rows, standard, window, _buffered(window))
+    zero, gathered = jnp.zeros((), jnp.int32), len(reference) + BLOCK
+    return State(
+        chart, thinned(standard, in_use(chart, reference, window)), found.value, found.interval,
+        found.moments, memory, cusum, jnp.zeros((_buffered(window), *shape), reference.dtype),
+        zero, jnp.zeros((gathered if after == "rereference" else 0, *shape), reference.dtype),
+        key, zero + time, zero, zero > 0,
+        window=int(window), shortest=shortest, stride=int(stride), after=after,
+    )  # fmt: skip
+
+
+def load(path: str | os.PathLike, *, network: Any = None) -> State:
+    """Read a saved state; `network` only if it is a function of your own."""
+    network = None if network is None else as_network(network)
+    leaves, header = load_leaves(path, _KIND)
+    if header.get("layout") != _LAYOUT:
+        raise ValueError(f"{path}: a state of an earlier version; make it anew from its reference")
+    with whole_file(path):
+        about = {name: header[name] for name in ("window", "shortest", "stride", "after")}
+        check_sizes(about["window"], about["shortest"], about["stride"])
+        check_after(about["after"])
+        test, shape = from_recipe(header["test"], network), tuple(header["features"])
+        used, pending = header["frames"]
+        like = jax.ShapeDtypeStruct((used, *shape), jnp.result_type(float))
+
+        def blank(key: jax.Array, reference: jax.Array) -> State:
+            held = about["stride"] if header["cusum"] else 0
+            options: Any = {"standardize": True, "held": held}
+            chart = make_chart(key, test, reference, about["window"], **options)
+            cusum = Cusum(*jnp.zeros((3, 1))[:, 0]) if held else None
+            state = start(chart, reference, given(0.0, about["window"]), key, cusum=cusum, **about)
+            gathered = jnp.zeros((pending, *shape), reference.dtype)
+            return dataclasses.replace(state, pending=gathered)
+
+        return refill(jax.eval_shape(blank, jax.random.key(0), like), leaves, source=str(path))
+
+
+def saved_settings(path: str | os.PathLike) -> dict[str, Any]:
+    """How the detector of a saved state was made, as far as its file says."""
+    _, header = load_leaves(path, _KIND)
+    with whole_file(path):
+        known = {name: header[name] for name in ("window", "shortest", "stride", "after")}
+        return known | dict(header.get("settings", {}))
+
+
+def check_sizes(window: Any, shortest: Any, stride: Any) -> None:
+    """Refuse sizes that are no whole numbers, or too small, or a shortest above the longest."""
+    for name, value, least in (("window", window, 2), ("stride", stride, 1)):
+        whole(name, value, least)
+    if shortest is not None:
+        whole("shortest", shortest, 1)
+        if not shortest <= window:
+            raise ValueError(f"shortest must be at most window, {window}; got {shortest}")
+
+
+def check_after(after: Any) -> None:
+    """Refuse an unknown way to go on after an alarm."""
+    if after not in AFTER:
+        raise ValueError(f"after must be one of {AFTER}; got {after!r}")
+
+
+def first_time(times: Any, alarms: Any) -> int | None:
+    """The time of the first alarm, or None."""
+    raised = np.asarray(alarms)
+    return int(np.asarray(times)[raised.argmax()]) if raised.any() else None

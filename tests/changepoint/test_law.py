@@ -1,0 +1,156 @@
+"""The law of T: rows against direct sums, moments against simulation, memory, levels, warnings."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ntkmmd_jax as ntk
+from ntkmmd_jax import changepoint
+from ntkmmd_jax.changepoint.by_rows import of_level
+from ntkmmd_jax.changepoint.dependence import dependence
+from ntkmmd_jax.changepoint.law import World
+from ntkmmd_jax.changepoint.rows import Memory, grown, rows_of, seen
+from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
+from tests.changepoint.conftest import EXACT, TESTS
+from tests.conftest import LONG
+
+KERNELS = {"two layers": EXACT, "deep": ntk.NTKMMD(network=ntk.mlp((4, 4))), "gmmd": TESTS["gmmd"]}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_rows_give_windows_of_all_lengths(name):
+    """Against the test's own statistic of reference and window (float error)."""
+    x = jax.random.normal(jax.random.key(0), (40, 3))
+    test = KERNELS[name].for_pairs()
+    prepared = test.prepare(jax.random.key(1), x)
+    rows, reference, frames = rows_of(test, prepared, (3,), 8), x[:24], x[24:]
+
+    @jax.jit
+    def sums_of(rows, reference, frames):
+        memory = Memory.of(rows, reference, 5, 24)
+        sums = memory.sums
+        for block in jnp.split(frames, 2):
+            memory, added = seen(rows, memory, block)
+            sums = jax.lax.scan(lambda sums, row: (grown(sums, row), None), sums, added)[0]
+            codes, gaps = jnp.roll(memory.codes, -8, axis=0), jnp.roll(memory.gaps, -8)
+            memory = Memory(memory.mean, memory.offset, codes, gaps, sums)
+        return sums
+
+    sums = sums_of(rows, reference, frames)
+    for length in (1, 5):
+        expected = test.statistic(jax.random.key(2), prepared, reference, frames[-length:])
+        assert float(sums[length - 1]) / length**2 == pytest.approx(float(expected), rel=2e-4)
+
+
+def autoregression(key, n, d, rho):
+    noise = jax.random.normal(key, (n, d))
+
+    def take(x, e):
+        return rho * x + (1 - rho**2) ** 0.5 * e, x
+
+    return jax.lax.scan(take, noise[0], jnp.roll(noise, -1, axis=0))[1]
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.8])
+def test_memory_of_an_autoregression(rho):
+    """V = (1 + ρ)/(1 − ρ), and V_50, over 60 series: to 4 standard errors, beside 2 % of bias."""
+
+    @jax.jit
+    def found(key):
+        x = autoregression(key, 600, 5, rho)
+        x = x - x.mean(0)
+        remembers = dependence(x @ x.T, 200)
+        return remembers.time, 50 * remembers.mean(50) / 5, remembers.order
+
+    time, window, order = jax.lax.map(found, jax.random.split(jax.random.key(0), 60))
+    lags = np.arange(1, 50)
+    expected = (1 + rho) / (1 - rho), 1 + 2 * np.sum((1 - lags / 50) * rho**lags)
+    for values, true in zip((time, window), expected, strict=True):
+        error = np.std(values) / np.sqrt(60)
+        assert abs(np.mean(values) - true) < 4 * error + 0.02 * true
+    assert np.median(order) == (rho > 0)
+
+
+def replica(key, rho, level):
+    """Whether T of a fresh window exceeds the threshold of a pool, by a linear kernel."""
+    k_frames, k_null = jax.random.split(key)
+    x = autoregression(k_frames, 500, 3, rho)
+    pool = x[:400]
+    gap = pool - pool.mean(0)
+    world = World.of(gap @ gap.T, 400, 20)
+    found = of_level(k_null, world, level, window=20, draws=199)
+    means = x[400:].reshape(5, 20, 3).mean(1) - pool.mean(0)
+    values = jnp.sum(means**2, 1)
+    return jnp.mean(values > found.value), values, found.moments.mean[-1], found.moments.spread[-1]
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5])
+def test_level_and_moments(rho):
+    """Over 200 pools, 5 windows each: level .1 to 4 errors; mean and spread of T to 5 and 8 %."""
+    run = jax.jit(lambda keys: jax.lax.map(lambda key: replica(key, rho, 0.1), keys))
+    run = run.lower(keys := jax.random.split(jax.random.key(3), 200)).compile(compiler_options=LONG)
+    rates, values, mean, spread = run(keys)
+    assert abs(np.mean(rates) - 0.1) < 4 * np.std(rates) / np.sqrt(200)
+    assert np.mean(mean) == pytest.approx(np.mean(values), rel=0.05 + 4 * 0.8 / np.sqrt(1000))
+    assert np.mean(spread) == pytest.approx(np.std(values), rel=0.08 + 4 * 1.2 / np.sqrt(1000))
+
+
+def test_a_threshold_for_a_run_length():
+    """Of independent looks, each above with probability p: ARL 1/p, to 4 errors of 2,000 runs."""
+    values = np.random.default_rng(0).uniform(size=(2000, 100))
+    looks = np.arange(1, 101)
+    found = threshold_for(values, looks, 200.0)
+    assert first_alarms(values, looks, found).mean >= 200
+    assert 1 / (1 - found) == pytest.approx(200, rel=4 / np.sqrt(2000 * 0.4))
+
+
+def test_short_references_are_told_of(series):
+    """A warning with the frames that would do; a longer reference of the same law has none."""
+    options = {"window": 12, "test": EXACT, "level": 0.02}
+    with pytest.warns(UserWarning, match=r"which remember 1\.. frames .* about \d+0 frames would"):
+        short = changepoint.init(0, series[:30], **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rng = np.random.default_rng(1)
+        long = changepoint.init(0, rng.normal(size=(400, 3)), **options)
+    width = [
+        np.log(high / low) for low, high in (short.threshold_interval, long.threshold_interval)
+    ]
+    assert width[0] > 2 * width[1] > 0
+
+
+@pytest.mark.filterwarnings("ignore:the reference is short")
+def test_all_lengths_see_a_change_sooner(series):
+    """Than half a window of 12 frames would be full of it; looks begin with the shortest."""
+    options = {"window": 12, "shortest": 2, "stride": 1, "test": EXACT, "arl": 200.0}
+    found = changepoint.scan(0, series, reference=50, n_draws=100, **options)
+    assert found.times[0] == 51 and found.delay(60) <= 4
+    assert found.false_alarms(60) == (0, 9)
+
+
+@pytest.mark.filterwarnings("ignore:the reference is short")
+def test_cusum_of_what_a_witness_gains(series):
+    """W goes up after the change only, by what the witness has not seen."""
+    options = {"window": 12, "stride": 4, "test": TESTS["net"], "drift": 0.5, "n_draws": 30}
+    options["level"] = 0.05
+    found = changepoint.scan(0, series, reference=40, **options)
+    after = np.asarray(found.times) >= 72
+    assert np.asarray(found.alarms)[after].all() and not np.asarray(found.alarms)[:2].any()
+    assert (np.diff(np.asarray(found.statistics)[after]) > 0).all()
+
+
+def test_a_moving_reference():
+    rng = np.random.default_rng(0)
+    frames = rng.normal(size=(200, 3)) + np.repeat([0, 4, 0], [60, 80, 60])[:, None]
+    found = changepoint.contrast(0, frames, window=20, stride=4, test=EXACT)
+    best = np.asarray(found.times)[np.argsort(-np.asarray(found.statistics))[:2]]
+    assert sorted(best.tolist()) == [60, 140]
+    assert found.area([60, 140], margin=8) > 0.99
+    assert found.area([100], margin=8) < 0.5
+    with pytest.raises(ValueError, match="0 of 41 looks are within 1 frames"):
+        found.area([500], margin=1)
+    with pytest.raises(ValueError, match="two windows of 120"):
+        changepoint.contrast(0, frames, window=120)

@@ -1,0 +1,75 @@
+"""Scans against detectors, files, and what they refuse."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ntkmmd_jax import changepoint
+from ntkmmd_jax.changepoint.live import Detector
+from tests.changepoint.conftest import EXACT, QUICK, same
+
+
+def test_a_scan_is_what_a_detector_says(series):
+    found = changepoint.scan(3, series, reference=(5, 35), test=EXACT, **QUICK)
+    detector = Detector(3, series[5:35], test=EXACT, time=35, **QUICK)
+    report = detector.update(series[35:])
+    assert report.times[report.looked].tolist() == found.times.tolist()
+    np.testing.assert_allclose(report.statistics[report.looked], found.statistics, rtol=1e-4)
+    assert report.first_alarm == found.first_alarm
+
+
+def test_several_windows_and_files(series, tmp_path):
+    found = changepoint.scan(
+        0, series, reference=30, window=(8, 12), stride=4, test=EXACT, threshold=1.0
+    )
+    one = changepoint.scan(0, series, reference=30, test=EXACT, **QUICK)
+    assert found.statistics.shape == (2, len(found.times)) and len(found.first_alarm) == 2
+    assert same(found[12], one)
+    assert np.isnan(found.statistics[1, 0]) and not found.alarms[1, 0]
+    assert changepoint.Scan.load(found.save(tmp_path / "scan.npz")).to_dict() == found.to_dict()
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert "window 8" in repr(found) and "first alarm at frame" in repr(found)
+    assert found.false_alarms(60) == [(0, 6), (0, 5)]
+    with pytest.raises(KeyError, match="no window 9"):
+        found[9]
+    ax = found.plot(change=60)
+    assert ax.get_xlabel() == "frame" and len(ax.lines) == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"test": "c2st"}, "a chart takes one of"),
+        ({"window": 1}, "window must be"),
+        ({"stride": 0}, "stride must be"),
+        ({"window": 29}, "needs a longer reference"),
+        ({"reference": (40, 20)}, "no part of a series"),
+        ({"reference": "x"}, "an index, a pair or a slice"),
+        ({"window": 25, "reference": 70}, "does not fit"),
+        ({"level": 0.0001, "threshold": None}, "cannot reach level"),
+        ({"arl": 10, "threshold": None}, "exceed two windows"),
+        ({"after": "stop"}, "after must be one of"),
+        ({"n_draws": 0, "threshold": None}, "n_draws, the windows or streams.*got 0"),
+        ({"shortest": 13}, "at most window, 12; got 13"),
+        ({"shortest": 3, "test": "hotelling"}, "hotelling has one window"),
+        ({"drift": 0.5, "stride": 12}, "must be shorter than the window"),
+        ({"block": 9, "threshold": None}, "at most a quarter"),
+        ({"arl": 100.0}, "give arl or threshold, not both; got 100.0 and 1.0"),
+        (
+            {"test": "hotelling", "window": 2},
+            "windows of 2 frames do not do: too few samples for the cov",
+        ),
+    ],
+)
+def test_bad_options(series, options, message):
+    given = {"reference": 30, "test": EXACT, **QUICK, **options}
+    with pytest.raises(ValueError, match=message):
+        changepoint.scan(0, series, **given)
+
+
+def test_bad_series(series):
+    broken = series.copy()
+    broken[70, 1] = np.inf
+    with pytest.raises(ValueError, match="the first is sample 70"):
+        changepoint.scan(0, broken, reference=30, **QUICK)
