@@ -96,30 +96,30 @@ def null(runs, n, witnesses, laws):
                 print(f"{told} {row.seconds:.0f} s{said}", flush=True)
 
 
-def stop(runs, problems, fixed):
+def stop(runs, problems, witnesses, fixed, sizes):
     for problem in problems:
         sampler, point, n = PROBLEMS[problem]
         print(f"\n{problem}, at most {n} pairs, {runs} replicas")
-        for name, network in WITNESSES.items():
+        for name in witnesses:
             for staked in BETS if name == "mixture" else ("ons",):
-                (row,) = swept({name: bet(network, staked)}, sampler, point, n, runs)
+                (row,) = swept({name: bet(WITNESSES[name], staked)}, sampler, point, n, runs)
                 stops = np.array(row.stops)
                 mean = (stops.sum() + n * (runs - len(stops))) / runs
                 quantiles = " / ".join(f"{row.stopping(q):g}" for q in (0.5, 0.8, 0.95))
                 told = f"{name:8} {staked:7} stopped at {quantiles}, {mean:.0f} on average"
-                by = [f"{np.mean(stops <= m) * len(stops) / runs:.3f}" for m in SIZES]
+                by = [f"{np.mean(stops <= m) * len(stops) / runs:.3f}" for m in sizes]
                 print(
                     f"{told}, power {row.power:.3f}\n{'':17}power by n   {' '.join(by)}", flush=True
                 )
         for method in fixed:
             powers = []
-            for m in SIZES:
+            for m in sizes:
                 (row,) = swept(
                     {method: ntk.twosample.shipped_test(method)}, sampler, point, m, runs
                 )
                 powers.append(f"{row.power:.3f}")
             print(f"{method:16} power at n   {' '.join(powers)}", flush=True)
-        print(f"{'':16} n            {' '.join(f'{m:5d}' for m in SIZES)}")
+        print(f"{'':16} n            {' '.join(f'{m:5d}' for m in sizes)}")
 
 
 def speed():
@@ -157,7 +157,8 @@ def main():
     parser.add_argument("what", choices=("null", "stop", "speed"))
     parser.add_argument("--runs", type=int, default=None)
     parser.add_argument("--n", type=int, default=2000)
-    parser.add_argument("--witnesses", nargs="+", default=list(WITNESSES))
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
+    parser.add_argument("--witnesses", nargs="*", default=list(WITNESSES))
     parser.add_argument("--laws", nargs="+", default=list(LAWS))
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS))
     parser.add_argument("--fixed", nargs="*", default=["ntk-fuse", "ntk-symmetric", "gmmd"])
@@ -165,7 +166,7 @@ def main():
     if given.what == "null":
         null(given.runs or 4000, given.n, given.witnesses, given.laws)
     elif given.what == "stop":
-        stop(given.runs or 500, given.problems, given.fixed)
+        stop(given.runs or 500, given.problems, given.witnesses, given.fixed, given.sizes)
     else:
         speed()
 
