@@ -52,7 +52,7 @@ def init(
     threshold: float | None = None,
     drift: float | None = None,
     block: int | None = None,
-    n_draws: int = 1000,
+    n_draws: int | None = None,
     after: str = "hold",
     time: int = 0,
 ) -> State:
@@ -78,7 +78,7 @@ def init(
             seen, in standard deviations, less this drift (CUSUM); of tests with a witness.
         block: Frames of the blocks in which the reference is resampled; unless given, as long as
             it remembers, by its autocorrelation.
-        n_draws: Windows, or streams, drawn from the reference.
+        n_draws: Windows, or streams, drawn from the reference: 1,000, or 400 where each is trained.
         after: What follows an alarm: "hold" keeps the reference, and alarms last as long as T is
             high; "rereference" takes as many frames as the reference has for the new one, with its
             own coordinates and law.
@@ -92,12 +92,14 @@ def init(
         whole("block", block)
         if not block <= len(reference) // 4:
             raise ValueError(f"block must be at most a quarter of the reference; got {block}")
-    whole("n_draws, the windows or streams behind the threshold,", n_draws)
-    check_level(level, None if (threshold, arl) != (None, None) else n_draws)
     k_chart, k_threshold, k_looks = jax.random.split(as_key(key), 3)
     test, held = chart_test(test, window), 0 if drift is None else stride
     chart = make_chart(k_chart, test, reference, window, standardize=standardize, held=held)
     rows = chart_rows(chart, reference.shape[1:], window)
+    if n_draws is None:
+        n_draws = 1000 if rows is not None else 400
+    whole("n_draws, the windows or streams behind the threshold,", n_draws)
+    check_level(level, None if (threshold, arl) != (None, None) else n_draws)
     if shortest is not None and rows is None:
         raise ValueError(
             f"all window lengths are for tests with a fixed kernel, such as ntk and gmmd; "
