@@ -107,7 +107,7 @@ def take_block(bettor: Bettor, block: Block) -> tuple[Bettor, jax.Array]:
     log_e = jnp.log1p(bettor.bet.fraction(bettor.bets) * paid)
     new = mean_square(block, s)
     share = (1 + _RECENT) / (bettor.n.astype(s.dtype) + 1 + _RECENT)
-    share = jnp.where(bettor.square > 0, share, 1)  # the first that says anything
+    share = jnp.where(bettor.square == 0, 1, share)  # the first that says anything
     about: dict[str, Any] = {"learners": bettor.learners, "bet": bettor.bet}
     known = bettor.square + share * (new - bettor.square)
     return Bettor(learned, known, bettor.bet.after(bettor.bets, paid), bettor.n + 1, **about), log_e

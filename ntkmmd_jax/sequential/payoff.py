@@ -60,7 +60,7 @@ def gaps(block: Block, scores: jax.Array) -> jax.Array:
 
 def payoff(block: Block, gaps: jax.Array, scale: jax.Array) -> jax.Array:
     """F of every witness, shape (k,); 0 where there is no scale yet."""
-    known = scale > 0
+    known = scale != 0  # and one that is not a number is not passed over
     exponents = gaps / jnp.where(known, scale, 1)[:, None]
     shares = jax.nn.softmax(jnp.where(block.present, exponents, -jnp.inf), axis=1)
     fair = (block.size + 1).astype(gaps.dtype) * shares[:, block.place] - 1

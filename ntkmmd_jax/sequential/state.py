@@ -116,7 +116,7 @@ class State:
 def init(
     key: Any,
     network: Any = None,
-    features: int | tuple[int, ...] | None = None,
+    features: int | tuple[int, ...] | np.ndarray | jax.Array | None = None,
     *,
     bet: Bet | None = None,
     level: float = 0.05,
@@ -130,7 +130,7 @@ def init(
         network: What bets: a network, for the exact witness of its tangent kernel; witnesses that
             learn (`Exact`, `Trained`, `Ridge`), one or several, whose wealths are averaged; or
             None for a mixture of ridge witnesses at several scales.
-        features: Shape of one point, or the number of its coordinates.
+        features: Shape of one point, or the number of its coordinates; or some points.
         bet: `ONS()`, the default, or `AGRAPA()`.
         level: α, at which a report rejects.
         block: Points of x and of y that are bet on together, one of them 1: (1, 1) are pairs, (1,
@@ -140,6 +140,8 @@ def init(
     """
     if features is None:
         raise ValueError("init needs the shape of one point: features=10 for 10 coordinates")
+    if isinstance(features, np.ndarray | jax.Array):  # points, of which only the shape is taken
+        features = features.shape[1:]
     features = (features,) if isinstance(features, int | np.integer) else tuple(features)
     block = check_block(block)
     whole("warmup", warmup, 0)
@@ -186,6 +188,12 @@ def step(state: State, x: Any, y: Any) -> tuple[State, Report]:
     for chunk, real in zip(chunks, present, strict=True):
         state, path = _steps(state, chunk, real)
         paths.append(path)
+    if not isinstance(state.wealth, Tracer) and not bool(jnp.isfinite(state.wealth).all()):
+        lost = [n for n, w in zip(state.names, state.wealth, strict=True) if not jnp.isfinite(w)]
+        raise ValueError(
+            f"the wealth is not a number: what {lost[0]!r} learned diverges; take a smaller "
+            "learning rate"
+        )
     return state, dataclasses.replace(state.report(), path=jnp.concatenate(paths)[:m])
 
 

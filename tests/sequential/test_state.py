@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import ntkmmd_jax as ntk
@@ -56,6 +57,7 @@ def test_the_report_says_what_the_path_says(whole):
 
 
 def test_a_single_pair_and_lists_are_taken(begun):
+    assert sequential.init(0, MIXED, X).features == begun.features == (4,)
     one, report = sequential.step(begun, X[0], Y[0])
     many, _ = sequential.step(begun, X[:1].tolist(), Y[:1].tolist())
     assert same(one, many) and report.path.shape == (1,)
@@ -123,6 +125,13 @@ def test_bad_input_is_refused(begun, x, y, message):
 def test_options_that_are_none_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         sequential.init(0, Exact(ntk.mlp(4)), **options)
+
+
+def test_a_training_that_diverges_is_an_error():
+    wild = Trained(ntk.mlp(4), loss="linear", optimizer=optax.sgd(1e38))
+    state = sequential.init(0, wild, features=4, warmup=0)
+    with pytest.raises(ValueError, match="diverges; take a smaller"):
+        sequential.step(state, X, Y)
 
 
 def test_functions_of_ones_own_come_back_by_hand(tmp_path):
