@@ -2,6 +2,7 @@
 
     python benchmarks/anytime.py null [--runs 4000]     rejected at any time up to n = 2,000, H0
     python benchmarks/anytime.py stop [--runs 500]      stopping times, beside tests of a fixed n
+    python benchmarks/anytime.py detector [--runs 64]   delays of the e-detector, A = 1,000
     python benchmarks/anytime.py speed                  pairs a second, and memory over 1e6 pairs
 
 Problems of `stop`: a shift of one mean by .5 and a variance of 3 instead of 1, in the first of 10
@@ -20,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ntkmmd_jax as ntk
-from ntkmmd_jax import datasets, sequential
+from ntkmmd_jax import changepoint, datasets, sequential
 from ntkmmd_jax.power.table import wilson
 from ntkmmd_jax.sequential.bettor import DEFAULT
 
@@ -122,6 +123,28 @@ def stop(runs, problems, witnesses, fixed, sizes):
         print(f"{'':16} n            {' '.join(f'{m:5d}' for m in sizes)}")
 
 
+def detector(runs):
+    """The mean of the first of 20 coordinates moves, early and late; reference of 600 frames."""
+
+    def one(key, shift, at):
+        k_reference, k_frames, k_state = jax.random.split(key, 3)
+        frames = jax.random.normal(k_frames, (at + 400, 20)).at[at:, 0].add(shift)
+        reference = jax.random.normal(k_reference, (600, 20))
+        state = changepoint.edetector.init(k_state, reference, arl=1000.0)
+        alarms = changepoint.edetector.step(state, frames)[1].alarms
+        late = alarms[at:]
+        return jnp.where(late.any(), jnp.argmax(late) + 1, 1000), alarms[:at].any()
+
+    for shift in (0.5, 1.0, 2.0):
+        for at in (50, 500):
+            keys = jax.random.split(jax.random.key(0), runs)
+            run = jax.jit(lambda ks, s=shift, t=at: jax.lax.map(lambda k: one(k, s, t), ks))
+            delays, false = map(np.asarray, run(keys))
+            found = f"found {np.mean(delays < 1000):.2f}, median delay {np.median(delays):.0f}"
+            told = f"mean by {shift} from frame {at}: {found}, alarms before {false.mean():.3f}"
+            print(told, flush=True)
+
+
 def speed():
     rng = np.random.default_rng(0)
     for name, network in WITNESSES.items():
@@ -154,7 +177,7 @@ def speed():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("null", "stop", "speed"))
+    parser.add_argument("what", choices=("null", "stop", "detector", "speed"))
     parser.add_argument("--runs", type=int, default=None)
     parser.add_argument("--n", type=int, default=2000)
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
@@ -167,6 +190,8 @@ def main():
         null(given.runs or 4000, given.n, given.witnesses, given.laws)
     elif given.what == "stop":
         stop(given.runs or 500, given.problems, given.witnesses, given.fixed, given.sizes)
+    elif given.what == "detector":
+        detector(given.runs or 64)
     else:
         speed()
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
@@ -126,7 +127,8 @@ def init(
         time: Index of the first frame to come.
     """
     reference = as_points(reference, "the reference")
-    check_finite(reference, "the reference")
+    if not isinstance(reference, Tracer):
+        check_finite(reference, "the reference")
     n = len(reference)
     if n < 8:
         raise ValueError(f"the reference needs 8 frames or more; got {n}")

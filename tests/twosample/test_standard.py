@@ -17,7 +17,7 @@ SMALL = ntk.mlp(16)
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(40, 3)), 0.7 + RNG.normal(size=(30, 3))
 FACTORS, OFFSETS = np.array([1000.0, 1.0, 1e-3]), np.array([5.0, 5000.0, -0.1])
-NETWORKS = ("net", "ntk", "ntk-full", "ntk-symmetric", "ntk-fuse", "c2st-s", "c2st-l")
+NETWORKS = ("net", "ntk", "ntk-full", "ntk-symmetric", "ntk-fuse", "bet", "c2st-s", "c2st-l")
 FEW = {name: {"n_permutations": 99, **SMALLER.get(name, {})} for name in ntk.methods()}
 
 
