@@ -24,7 +24,6 @@ from jax.core import Tracer
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
-from ntkmmd_jax._lib.points import as_points, check_finite
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import Standard, blank_standard, standard_of
 from ntkmmd_jax.calibration import check_level
@@ -32,6 +31,7 @@ from ntkmmd_jax.sequential.bets import ONS, Bet
 from ntkmmd_jax.sequential.bettor import Bettor, as_learners, begin, mixed, take_block
 from ntkmmd_jax.sequential.payoff import Block, placed
 from ntkmmd_jax.sequential.recipe import from_recipe, learners_of, recipe
+from ntkmmd_jax.training.streaming import checked_points
 
 _KIND = "sequential.State"  # of its files
 _CHUNK = 64  # blocks of one program: batches of any length are the same computation
@@ -199,24 +199,17 @@ def step(state: State, x: Any, y: Any) -> tuple[State, Report]:
 
 def _blocks(state: State, x: Any, y: Any) -> jax.Array:
     """Checked points as blocks (m, 1 + c, ...), the one that stands alone first."""
-    parts, counts = [], []
-    for name, batch, size in zip("xy", (x, y), state.block, strict=True):
-        points = as_points(_single(batch, state.features), name)
-        if points.shape[1:] != state.features:
-            raise ValueError(
-                f"{name} has samples of shape {points.shape[1:]}; the test's are {state.features}"
-            )
-        if not isinstance(points, Tracer):
-            check_finite(points, name)
-        counts.append(len(points))
-        parts.append((points, size))
+    singles = (_single(batch, state.features) for batch in (x, y))
+    parts = [checked_points(state, batch, name) for name, batch in zip("xy", singles, strict=True)]
+    counts = [len(points) for points in parts]
     m = counts[0] // state.block[0]
     if m == 0 or counts != [m * size for size in state.block]:
         what = "as many points of x as of y" if state.block == (1, 1) else f"blocks {state.block}"
         raise ValueError(
             f"step takes {what}; got {counts[0]} and {counts[1]}. `Watch` keeps what is left over"
         )
-    shaped = [points.reshape(m, size, *state.features) for points, size in parts]
+    pairs = zip(parts, state.block, strict=True)
+    shaped = [points.reshape(m, size, *state.features) for points, size in pairs]
     return jnp.concatenate(shaped if state.block[0] == 1 else shaped[::-1], axis=1)
 
 

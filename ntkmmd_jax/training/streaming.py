@@ -135,9 +135,12 @@ def step(stream: WitnessStream, x: Any = None, y: Any = None) -> WitnessStream:
 
 
 def checked_batch(stream: Any, batch: Any, name: str) -> jax.Array | None:
+    """`checked_points`, where there may be none."""
+    return None if batch is None else checked_points(stream, batch, name)
+
+
+def checked_points(stream: Any, batch: Any, name: str) -> jax.Array:
     """A batch as points like those of a stream; refuse any other."""
-    if batch is None:
-        return None
     batch = as_points(batch, name)
     if batch.shape[1:] != stream.features:
         raise ValueError(
