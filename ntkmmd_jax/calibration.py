@@ -29,6 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import Bins, asymmetric_mmd2, label_weights, mmd2, unbiased_mmd2
@@ -43,16 +44,28 @@ class Relabelling:
     labels: jax.Array  # (B + 1, n) bool: True for x; of bins, (B + 1, s)
     order: jax.Array  # (n,) which pooled point (x first) stands at each place
     observed: jax.Array  # () int: the row that labels the points as they were observed
-    n_x: int = static()
+    n_x: Any  # () int
+    n_y: Any  # () int; places beyond n_X + n_Y are padding
     bins: Bins | None = static(default=None)  # None: every point has a label of its own
+
+    @property
+    def n(self) -> Any:
+        """Points that are relabelled."""
+        return self.n_x + self.n_y
 
     @property
     def weights(self) -> jax.Array:
         """The signed weights of every labelling, (B + 1, n); of bins and rest, (B + 1, s + 1)."""
         if self.bins is None:
-            return label_weights(self.labels, self.n_x, self.labels.shape[1] - self.n_x)
-        weights = label_weights(self.labels, self.n_x, self.bins.n_y)
+            return label_weights(self.labels, self.n_x, self.n_y)
+        weights = jnp.where(self.labels, 1.0 / self.n_x, -1.0 / self.n_y)
         return jnp.concatenate([weights, jnp.ones_like(weights[:, :1])], axis=1)
+
+    def sums(self, values: jax.Array) -> jax.Array:
+        """Placed values (n, ...) with their mean taken out; of bins and rest, their sums."""
+        if self.bins is not None:
+            return self.bins.centred(self.bins.sums(values))
+        return padding.cleared(values - padding.mean(values, self.n), self.n)
 
     def placed(self, points: jax.Array) -> jax.Array:
         """The pooled points (n, ...), x first, as they stand at their places."""
@@ -69,43 +82,58 @@ def without(statistics: jax.Array, observed: Any) -> jax.Array:
     return statistics[jnp.where(rows < observed, rows, rows + 1)]
 
 
-def label_pool(key: jax.Array, n_x: int, n: int, size: int) -> jax.Array:
+def label_pool(
+    key: jax.Array, n_x: Any, n: Any, size: int, *, places: int | None = None
+) -> jax.Array:
     """Draw labellings, uniform over those with n_X of n True, shape (size, n).
 
     Selection sampling: walk over the points and label one x with probability (x still needed) /
     (points still to come). No sort, one pass, all labellings at once.
+
+    Args:
+        key: For all of them.
+        n_x: How many are labelled x.
+        n: How many there are.
+        size: Labellings.
+        places: Of a traced n, the shape is (size, places), False beyond n.
     """
-    block = 512
+    block, room = 512, int(n) if places is None else places
 
     def choose(needed: jax.Array, step: tuple) -> tuple[jax.Array, jax.Array]:
         position, u = step
         chosen = u * (n - position).astype(u.dtype) < needed
+        if not padding.is_full(room, n):
+            chosen &= position < n
         return needed - chosen.astype(u.dtype), chosen
 
     def choose_block(needed: jax.Array, at: tuple) -> tuple[jax.Array, jax.Array]:
         start, k_block = at
-        u = jax.random.uniform(k_block, (min(block, n), size))
+        u = jax.random.uniform(k_block, (min(block, room), size))
         return jax.lax.scan(choose, needed, (start + jnp.arange(len(u)), u))
 
-    needed = jnp.full(size, n_x, float)
-    if n <= block:
+    needed = jnp.broadcast_to(jnp.asarray(n_x, float), size)
+    if room <= block:
         return choose_block(needed, (0, key))[1].T
-    starts = jnp.arange(0, n, block)
+    starts = jnp.arange(0, room, block)
     keys = jax.random.split(key, len(starts))
+    if not padding.is_full(room, n):  # a traced n of one block, which has the key itself
+        alone = jnp.where(n <= block, jax.random.key_data(key), jax.random.key_data(keys[0]))
+        keys = keys.at[0].set(jax.random.wrap_key_data(alone))
     _, chosen = jax.lax.scan(choose_block, needed, (starts, keys))
-    return chosen.reshape(-1, size)[:n].T
+    return chosen.reshape(-1, size)[:room].T
 
 
 def relabel(
     key: jax.Array,
-    n_x: int,
-    n_y: int,
+    n_x: Any,
+    n_y: Any,
     n_permutations: int,
     *,
     observed: jax.Array | None = None,
     shared: bool = False,
     pool: int = 0,
     bins: Bins | None = None,
+    places: int | None = None,
 ) -> Relabelling:
     """Place n_X + n_Y points into the pool of labellings.
 
@@ -119,31 +147,34 @@ def relabel(
         pool: Which shared pool; two sets that are relabelled together need different ones.
         bins: Label bins instead of points: places 0 … s·size − 1 are those of the bins, one after
             the other, and the rest stands behind them, x first, its labels the same in every row.
+        places: Of traced sizes: so many, n_X + n_Y of them with points; no bins.
     """
     k_pool, k_place = jax.random.split(key)
     if shared:
         # The barrier keeps the compiler from evaluating a constant pool by its slow interpreter.
         k_pool = jax.lax.optimization_barrier(_shared_key(pool))
+    places = int(n_x + n_y) if places is None else places
     s_x, s = (n_x, n_x + n_y) if bins is None else (bins.x, len(bins))
-    labels = label_pool(k_pool, s_x, s, n_permutations + 1)
+    room = places if bins is None else len(bins)
+    labels = label_pool(k_pool, s_x, s, n_permutations + 1, places=room)
     # One draw of bits for all, as in `random_orders`: each use of the generator takes long to
     # compile. The remainder is uniform to 1 in 2^32 / B.
-    place, bits_x, bits_y = jnp.split(jax.random.bits(k_place, (1 + n_x + n_y,)), [1, 1 + n_x])
+    bits = jax.random.bits(k_place, (1 + places,))
     if observed is None:
-        observed = (place[0] % (n_permutations + 1)).astype(jnp.int32)
+        observed = (bits[0] % (n_permutations + 1)).astype(jnp.int32)
     row = labels[observed]
     if bins is not None:
         row = jnp.concatenate([jnp.repeat(row, bins.size), jnp.asarray(bins.rest > 0)])
     seen = jnp.cumsum(row)  # x places up to and including each place
-    xs, ys = jnp.argsort(bits_x), jnp.argsort(bits_y)
-    order = jnp.where(row, xs[seen - 1], n_x + ys[jnp.arange(n_x + n_y) - seen])
-    return Relabelling(labels, order, observed, n_x=n_x, bins=bins)
+    random = padding.grouped_order(bits[1:], n_x, n_y)
+    order = random[jnp.where(row, seen - 1, n_x + jnp.arange(places) - seen)]
+    return Relabelling(labels, padding.filled(order, n_x + n_y), observed, n_x, n_y, bins=bins)
 
 
 def relabel_bins(key: jax.Array, bins: Bins, n_permutations: int) -> Relabelling:
     """Place bins whose sums are there already; `order` says which bin, x first, stands where."""
     placed = relabel(key, bins.x, bins.y, n_permutations)
-    return dataclasses.replace(placed, n_x=bins.n_x, bins=bins)
+    return dataclasses.replace(placed, n_x=bins.n_x, n_y=bins.n_y, bins=bins)
 
 
 @record
@@ -164,15 +195,16 @@ def score_null(relabelling: Relabelling, scores: jax.Array) -> NullStatistics:
 
     The test-only bootstrap: the witness g knows nothing of these points.
     """
-    n_x, n = relabelling.n_x, len(scores)
+    n_x, n_y, n = padding.number(relabelling.n_x), padding.number(relabelling.n_y), relabelling.n
     # The weights sum to 0, so the mean drops out; without it, sums do not cancel.
-    centred_scores = scores - scores.mean()
+    centred_scores = padding.cleared(scores - padding.mean(scores, n), n)
+    tolerance = _rounding(centred_scores, 2, n)
     if relabelling.bins is not None:
         with jax.default_matmul_precision("highest"):
             values = relabelling.weights @ relabelling.bins.sums(centred_scores)
-        return NullStatistics(values, _rounding(centred_scores, 2))
-    values = (1 / n_x + 1 / (n - n_x)) * _label_sums(relabelling.labels, centred_scores)
-    return NullStatistics(values, _rounding(centred_scores, 2))
+        return NullStatistics(values, tolerance)
+    values = (1 / n_x + 1 / n_y) * _label_sums(relabelling.labels, centred_scores)
+    return NullStatistics(values, tolerance)
 
 
 def _label_sums(labels: jax.Array, values: jax.Array) -> jax.Array:
@@ -189,34 +221,51 @@ def _label_sums(labels: jax.Array, values: jax.Array) -> jax.Array:
     return jax.lax.fori_loop(0, whole, lambda i, total: total + sums(i * _TILE, _TILE), total)
 
 
-def _rounding(terms: jax.Array, mass: float) -> jax.Array:
-    """Rounding error of a weighted sum of terms with total absolute weight `mass`."""
-    return 4 * jnp.finfo(terms.dtype).eps * mass * jnp.mean(jnp.abs(terms))
+def _rounding(terms: jax.Array, mass: float, *real: Any) -> jax.Array:
+    """Rounding error of a weighted sum of terms with total absolute weight `mass`.
+
+    Along each axis some of the terms are real, and those of the padding are 0.
+    """
+    size = jnp.mean(jnp.abs(terms))
+    for length, n in zip(terms.shape, real, strict=False):
+        if not padding.is_full(length, n):
+            size *= length / jnp.asarray(n, terms.dtype)
+    return 4 * jnp.finfo(terms.dtype).eps * mass * size
 
 
-def centred(kernel: jax.Array) -> jax.Array:
-    """K with row and column means taken out: every MMD stays the same, and less cancels."""
-    columns = kernel.mean(0)
-    return kernel - kernel.mean(1)[:, None] - columns + columns.mean()
+def centred(kernel: jax.Array, rows: Any = None, columns: Any = None) -> jax.Array:
+    """K with row and column means taken out: every MMD stays the same, and less cancels.
+
+    Args:
+        kernel: K, shape (N, M).
+        rows: How many rows are real; all, by default. The others become 0.
+        columns: Likewise.
+    """
+    rows = kernel.shape[0] if rows is None else rows
+    columns = kernel.shape[1] if columns is None else columns
+    over_rows, over_columns = padding.mean(kernel, rows), padding.mean(kernel, columns, 1)
+    kernel = kernel - over_columns[:, None] - over_rows + padding.mean(over_rows, columns)
+    return padding.cleared(padding.cleared(kernel, rows), columns, axis=1)
 
 
 def kernel_null(test: Relabelling, train: Relabelling, kernel: jax.Array) -> NullStatistics:
     """T̂_a with rows and columns relabelled together, K (n_test, n_train) that of placed points."""
-    kernel = centred(kernel)
+    kernel = centred(kernel, test.n, train.n)
     values = asymmetric_mmd2(kernel, test.weights, train.weights)
-    return NullStatistics(values, _rounding(kernel, 4))
+    return NullStatistics(values, _rounding(kernel, 4, test.n, train.n))
 
 
 def symmetric_null(
     relabelling: Relabelling, kernel: jax.Array, *, unbiased: bool
 ) -> NullStatistics:
     """T̂_NTK, biased or unbiased, under every labelling, from the kernel of the placed points."""
-    kernel = centred(kernel)
+    n = relabelling.n
+    kernel = centred(kernel, n, n)
     if unbiased:
-        values = unbiased_mmd2(kernel, relabelling.labels)
+        values = unbiased_mmd2(kernel, relabelling.labels, n)
     else:
         values = mmd2(kernel, relabelling.weights)
-    return NullStatistics(values, _rounding(kernel, 4))
+    return NullStatistics(values, _rounding(kernel, 4, n, n))
 
 
 def gram_null(relabelling: Relabelling, gram: jax.Array, *, unbiased: bool) -> NullStatistics:

@@ -10,11 +10,13 @@ The statistics are integrals against it, from scores and from the kernel matrix:
 """
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib.padding import cleared, number
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax._lib.tiles import tiled
 
@@ -108,9 +110,13 @@ def cut_into_bins(n_x: int, n_y: int, bins: int) -> Bins:
     return Bins(n_x, n_y, size, min(x, most - min(y, bins)), min(y, most - min(x, bins)))
 
 
-def label_weights(labels: jax.Array, n_x: int, n_y: int) -> jax.Array:
-    """Weights of points labelled True for x and False for y: +1/n_X and −1/n_Y."""
-    return jnp.where(labels, 1.0 / n_x, -1.0 / n_y)
+def label_weights(labels: jax.Array, n_x: Any, n_y: Any) -> jax.Array:
+    """Weights of points labelled True for x and False for y: +1/n_X and −1/n_Y.
+
+    Labels are (..., N); beyond the n_X + n_Y points that there are, weights are 0.
+    """
+    weights = jnp.where(labels, 1.0 / number(n_x), -1.0 / number(n_y))
+    return cleared(weights, n_x + n_y, axis=labels.ndim - 1)
 
 
 def signed_measure(x: jax.Array, y: jax.Array) -> SignedMeasure:
@@ -185,15 +191,16 @@ def asymmetric_mmd2(kernel: jax.Array, test: jax.Array, train: jax.Array) -> jax
     return jnp.sum((test @ kernel) * train, axis=-1)
 
 
-def unbiased_mmd2(kernel: jax.Array, labels: jax.Array) -> jax.Array:
+def unbiased_mmd2(kernel: jax.Array, labels: jax.Array, n: Any = None) -> jax.Array:
     """The unbiased squared MMD: without the diagonal, normalised by 1/n(n−1).
 
     Args:
-        kernel: K of the pooled sample, shape (n, n).
+        kernel: K of the pooled sample, shape (n, n); 0 where there is padding.
         labels: True on x and False on y, shape (..., n).
+        n: How many points are real; all, by default.
     """
     x = labels.astype(kernel.dtype)
-    y = 1 - x
+    y = cleared(1 - x, len(kernel) if n is None else n, axis=labels.ndim - 1)
     n_x, n_y = x.sum(-1), y.sum(-1)
     diagonal, columns = jnp.diagonal(kernel), kernel.sum(0)
     xx = asymmetric_mmd2(kernel, x, x)

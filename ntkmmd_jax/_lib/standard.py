@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.records import record
 
 _NOISE = 4  # units of rounding: a coordinate that varies by no more is constant
@@ -34,20 +35,34 @@ class Standard:
         return (points - self.mean) / self.scale
 
 
-def standard_of(key: jax.Array, points: jax.Array) -> Standard:
-    """m and s of pooled points (n, ...); the key is for the order in which they are summed."""
-    placed = points[jnp.argsort(jax.random.bits(key, (len(points),)))]
+def standard_of(key: jax.Array, points: jax.Array, n: Any = None) -> Standard:
+    """m and s of pooled points (n, ...); the key is for the order in which they are summed.
+
+    Args:
+        key: For that order.
+        points: Points, or a bucket of them.
+        n: How many of a bucket are real; all, by default.
+    """
+    n = len(points) if n is None else n
+    placed = points[padding.random_order(jax.random.bits(key, (len(points),)), n)]
     axes = _summed(points.ndim)
     low, high = placed.min(axes), placed.max(axes)
     # Centred before anything is summed or squared: an offset of 1e4 leaves float32 three digits.
     middle = low / 2 + high / 2
-    mean = middle + jnp.mean(placed - middle, axes)
+    mean = middle + _mean(placed - middle, n, axes)
     centred = placed - mean
     noise = _NOISE * jnp.finfo(points.dtype).eps * jnp.maximum(jnp.abs(low), jnp.abs(high))
     constant = high - low <= noise
     unit = jnp.where(constant, 1.0, jnp.max(jnp.abs(centred), axes))  # its squares are in range
-    scale = unit * jnp.sqrt(jnp.mean((centred / unit) ** 2, axes))
+    scale = unit * jnp.sqrt(_mean((centred / unit) ** 2, n, axes))
     return Standard(mean, jnp.where(constant, jnp.inf, scale))
+
+
+def _mean(values: jax.Array, n: Any, axes: tuple[int, ...]) -> jax.Array:
+    """The mean over axes, the first of which may be padded."""
+    if padding.is_full(len(values), n):
+        return jnp.mean(values, axes)
+    return padding.mean(jnp.mean(values, axes[1:]), n)
 
 
 def blank_standard(points: Any) -> Standard:

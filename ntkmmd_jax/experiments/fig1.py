@@ -13,11 +13,11 @@ import numpy as np
 from ntkmmd_jax import datasets, plotting
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.experiments.experiment import Context, Experiment, Outcome, power_number
-from ntkmmd_jax.measure import SignedMeasure, signed_measure
+from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Params
+from ntkmmd_jax.pooled import Pooled
 from ntkmmd_jax.training import trained_witness
 from ntkmmd_jax.twosample import NetMMD
-from ntkmmd_jax.twosample.ntk import Sample
 from ntkmmd_jax.witness import Witness
 
 DELTA = (0.0, 0.2, 0.4, 0.6, 0.8)
@@ -33,10 +33,15 @@ class PartOfThePass(NetMMD):
 
     samples: float | jax.Array = 1.0
 
-    def find_witness(self, key: jax.Array, params: Params, train: Sample) -> Witness:
+    @property
+    def pads_up_to(self) -> int:
+        """Its points are counted, so none may be padding."""
+        return 0
+
+    def find_witness(self, key: jax.Array, params: Params, train: Pooled) -> Witness:
         """Train on some of the points, taken at random."""
         k_visited, k_train = jax.random.split(key)
-        measure = signed_measure(*train)
+        measure = train.measure
         n = len(measure.weights)
         rank = jax.random.permutation(k_visited, n).astype(measure.weights.dtype)
         visited = rank < self.samples

@@ -8,10 +8,12 @@ an array (2, k) of them: first the k Gaussian ones, then the k Laplace ones.
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib.padding import cleared
 from ntkmmd_jax.kernels.gaussian import ranked
 
 QUANTILES = (0.05, 0.95)
@@ -44,18 +46,21 @@ def rates(bandwidths: jax.Array) -> jax.Array:
     return jnp.stack([1 / bandwidths[0] ** 2, 1 / bandwidths[1]])
 
 
-def collection_bandwidths(points: jax.Array, count: int, *, geometric: bool) -> jax.Array:
+def collection_bandwidths(
+    points: jax.Array, count: int, *, geometric: bool, n: Any = None
+) -> jax.Array:
     """The bandwidths σ of both families, shape (2, count).
 
     Args:
         points: Points without labels, shape (n, ...).
         count: How many of each.
         geometric: Whether each is the same multiple of the one before; else, the same step away.
+        n: How many of the points are real; all, by default.
     """
-    squared, absolute = distances(points, points)
-    return jnp.stack(
-        [_spaced(of, count, geometric=geometric) for of in (jnp.sqrt(squared), absolute)]
-    )
+    n = len(points) if n is None else n
+    norms = distances(points, points)
+    apart = (cleared(cleared(norm, n), n, axis=1) for norm in (jnp.sqrt(norms[0]), norms[1]))
+    return jnp.stack([_spaced(of, count, geometric=geometric) for of in apart])
 
 
 def _spaced(of_pairs: jax.Array, count: int, *, geometric: bool) -> jax.Array:

@@ -25,6 +25,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tiles import tile_by_tile
 
@@ -59,12 +60,13 @@ class Filtered:
         return jnp.trace(weights, axis1=1, axis2=2), jnp.sum(weights * weights.mT, axis=(1, 2))
 
 
-def fit_filters(units: Any, points: jax.Array, times: tuple[float, ...]) -> Filtered:
-    """Features, centred and filtered over the points."""
+def fit_filters(units: Any, points: jax.Array, times: tuple[float, ...], n: Any = None) -> Filtered:
+    """Features, centred and filtered over n points; over all, by default."""
+    n = len(points) if n is None else n
     features = tile_by_tile(units, points, _TILE)
-    mean = features.mean(0)
-    centred = features - mean
-    covariance = _product(centred.T, centred) / len(points)
+    mean = padding.mean(features, n)
+    centred = padding.cleared(features - mean, n)
+    covariance = _product(centred.T, centred) / jnp.asarray(n, mean.dtype)
     largest = jnp.maximum(_largest(covariance), jnp.finfo(mean.dtype).tiny)
     filters = _filters(covariance / largest, times)
     return Filtered(units, mean, covariance, filters, times=times)

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib.padding import cleared, is_full, mean
 from ntkmmd_jax._lib.points import as_points
 
 
@@ -38,35 +39,48 @@ def squared_distances(x1: jax.Array, x2: jax.Array) -> jax.Array:
     return jnp.maximum(norms1[:, None] + norms2 - 2 * product, 0)
 
 
-def median_distance(points: jax.Array) -> jax.Array:
+def median_distance(points: jax.Array, n: Any = None) -> jax.Array:
     """The median Euclidean distance of the n(n−1)/2 pairs of points (n, ...), a scalar.
 
     The float of rank k is found by bisection over the bits of a float, which order as the floats
     do: a count per bit, where a sort takes fifty times as long.
+
+    Args:
+        points: Points, or a bucket of them.
+        n: How many of a bucket are real; all, by default.
     """
-    squared = squared_distances(points, points)
-    n = len(points)
-    i, j = jnp.arange(n)[:, None], jnp.arange(n)
-    # Every pair once: the upper rows, each filled up with the row that mirrors it.
-    once = (j > i) | ((j < i) & (2 * i != n - 1))
-    pairs = jnp.where(once, jnp.where(j > i, squared, squared[::-1, ::-1]), jnp.inf)
-    pairs = pairs[: (n + 1) // 2]
-    pick = (n * (n - 1) // 2 - 1) // 2, n * (n - 1) // 4  # the middle one, or the middle two
+    n = len(points) if n is None else n
+    pairs = _pairs(points, n)
+    count = n * (n - 1) // 2
+    pick = (count - 1) // 2, count // 2  # the middle one, or the middle two
     low = ranked(pairs, pick[0])
     above = jnp.min(jnp.where(pairs > low, pairs, jnp.inf))
     high = jnp.where(_count_up_to(pairs, low) > pick[1], low, above)
     return (jnp.sqrt(low) + jnp.sqrt(high)) / 2
 
 
-def median_bandwidth(points: jax.Array) -> jax.Array:
+def _pairs(points: jax.Array, n: Any) -> jax.Array:
+    """The squared distance of every pair of real points, once; all else is infinite."""
+    squared = squared_distances(points, points)
+    i, j = jnp.arange(len(points))[:, None], jnp.arange(len(points))
+    if not is_full(len(points), n):
+        return jnp.where((i < j) & (j < n), squared, jnp.inf)
+    # The upper rows, each filled up with the row that mirrors it: half the numbers to count.
+    once = (j > i) | ((j < i) & (2 * i != n - 1))
+    pairs = jnp.where(once, jnp.where(j > i, squared, squared[::-1, ::-1]), jnp.inf)
+    return pairs[: (n + 1) // 2]
+
+
+def median_bandwidth(points: jax.Array, n: Any = None) -> jax.Array:
     """The median distance of the points, and never 0.
 
     Where more than half of the pairs coincide it is their root mean square distance; where all
     do, 1, since then any scale is as good.
     """
-    median = median_distance(points)
-    spread = jnp.sum((points - points.mean(0)) ** 2)
-    median = jnp.where(median == 0, jnp.sqrt(2 * spread / (len(points) - 1)), median)
+    n = len(points) if n is None else n
+    median = median_distance(points, n)
+    spread = jnp.sum(cleared(points - mean(points, n), n) ** 2)
+    median = jnp.where(median == 0, jnp.sqrt(2 * spread / jnp.asarray(n - 1, spread.dtype)), median)
     return jnp.where(median == 0, 1, median)
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from ntkmmd_jax._lib.padding import cleared
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.kernels.collection import distances
 from ntkmmd_jax.kernels.gaussian import gaussian_kernel
@@ -23,26 +24,31 @@ class RadialUnits:
 
     centres: jax.Array  # (m, ...)
     bandwidth: jax.Array  # () σ
-    law: str = static()  # gaussian, or cauchy for the Laplace kernel
+    m: Any = None  # how many centres are real; None: all
+    law: str = static(default="gaussian")  # or cauchy, for the Laplace kernel
 
     def __call__(self, points: jax.Array) -> jax.Array:
         """h(z), shape (n, m)."""
-        scale = len(self.centres) ** -0.5
         if self.law == "gaussian":
-            return scale * gaussian_kernel(points, self.centres, self.bandwidth / 2**0.5)
-        absolute = distances(points, self.centres)[1]
-        return scale * jnp.exp(-(2**1.5) * absolute / self.bandwidth)
+            units = gaussian_kernel(points, self.centres, self.bandwidth / 2**0.5)
+        else:
+            units = jnp.exp(-(2**1.5) * distances(points, self.centres)[1] / self.bandwidth)
+        if self.m is None:
+            return len(self.centres) ** -0.5 * units
+        return cleared(units, self.m, axis=1) / jnp.sqrt(jnp.asarray(self.m, units.dtype))
 
     def describe(self) -> dict[str, Any]:
         """What a file says of the units beside their leaves."""
-        return {"law": self.law, "units": len(self.centres)}
+        own = {"law": self.law, "units": len(self.centres)}
+        return own if self.m is None else {**own, "padded": True}
 
     @classmethod
     def blank(cls, described: dict[str, Any], features: Any, network: Any) -> "RadialUnits":
         """Units of shapes only, to be refilled."""
         del network
         centres = jnp.zeros((described["units"], *features))
-        return cls(centres, jnp.zeros(()), law=described["law"])
+        m = jnp.zeros((), jnp.int32) if described.get("padded") else None
+        return cls(centres, jnp.zeros(()), m, law=described["law"])
 
 
 @record

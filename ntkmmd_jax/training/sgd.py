@@ -15,6 +15,7 @@ import numpy as np
 import optax
 
 from ntkmmd_jax._lib.checks import positive, whole
+from ntkmmd_jax._lib.padding import is_full, random_order
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import Visits
 
@@ -62,13 +63,32 @@ class SGD:
         """The optax optimizer that makes the steps."""
         return self.optimizer or optax.sgd(self.learning_rate, momentum=self.momentum or None)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a step at weight 0 moves nothing."""
+        return self.optimizer is None and self.momentum == 0
+
+    @property
+    def whole_time(self) -> jax.Array:
+        """The time of all epochs of plain SGD."""
+        return jnp.asarray(self.epochs * self.learning_rate, jnp.result_type(float))
+
     def steps_per_epoch(self, n: int) -> int:
         """How many batches cover n samples; the last may be short."""
         return -(-n // min(self.batch_size or n, n))
 
-    def batches(self, key: jax.Array, weights: jax.Array) -> Visits:
-        """Which points, of these weights, the steps of all epochs visit."""
-        n = len(weights)
+    def batches(self, key: jax.Array, weights: jax.Array, n: Any = None) -> Visits:
+        """Which points, of these weights, the steps of all epochs visit.
+
+        Args:
+            key: For their order.
+            weights: One a point.
+            n: How many points are real, if the others are padding at weight 0, which is visited
+                last.
+        """
+        n = len(weights) if n is None else n
+        if not is_full(len(weights), n):
+            return self._padded_batches(key, weights, n)
         size = min(self.batch_size or n, n)
         if self.shuffle:
             orders = jnp.argsort(jax.random.bits(key, (self.epochs, n)), axis=1)
@@ -76,6 +96,22 @@ class SGD:
             orders = jnp.tile(jnp.arange(n), (self.epochs, 1))
         visits = jax.vmap(lambda order: Visits(order, weights[order]).batched(size))(orders)
         return jax.tree.map(lambda leaf: leaf.reshape(-1, size), visits)
+
+    def _padded_batches(self, key: jax.Array, weights: jax.Array, n: jax.Array) -> Visits:
+        """The same visits; steps beyond them have weight 0."""
+        room = len(weights)
+        size = min(self.batch_size or room, room)
+        bits = jax.random.bits(key, (self.epochs * room,))
+        epochs, places = jnp.arange(self.epochs)[:, None], jnp.arange(room)
+        # Bits are those of an array (epochs, n): the same, whatever the padding.
+        own = bits[jnp.minimum(epochs * n + places, len(bits) - 1)]
+        orders = jax.vmap(lambda one: random_order(one, n))(own)
+        steps = -(-n // size)
+        step = jnp.arange(self.epochs * -(-room // size))[:, None]
+        within = step % steps * size + jnp.arange(size)
+        counts = (step < self.epochs * steps) & (within < n)
+        at = orders[jnp.minimum(step // steps, self.epochs - 1), jnp.minimum(within, room - 1)]
+        return Visits(at, jnp.where(counts, weights[at], jnp.zeros((), weights.dtype)))
 
     def elapsed(self, steps: Any, n: int) -> jax.Array:
         """The time that plain SGD has spent after some steps on n samples.

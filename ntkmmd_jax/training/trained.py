@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.optimizer import updates
+from ntkmmd_jax._lib.padding import is_full
 from ntkmmd_jax._lib.points import as_points
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import SignedMeasure, Visits
@@ -16,7 +17,13 @@ from ntkmmd_jax.witness import Witness, inner, velocity
 
 
 def trained_witness(
-    key: jax.Array, network: Network, params: Params, measure: SignedMeasure, sgd: SGD
+    key: jax.Array,
+    network: Network,
+    params: Params,
+    measure: SignedMeasure,
+    sgd: SGD,
+    *,
+    n: Any = None,
 ) -> Witness:
     """Train from θ0 = `params` on a signed measure and return the witness.
 
@@ -29,21 +36,24 @@ def trained_witness(
         params: θ0, as `network.init` draws it.
         measure: Training points and weights.
         sgd: How to train.
+        n: How many points are real, if the others are padding; all, by default. Padding takes plain
+            SGD: other optimizers move where there is no gradient.
     """
-    plain = sgd.optimizer is None and sgd.momentum == 0
-    if plain and two_layer.applies(network):
-        return _two_layer_witness(key, network, params, measure, sgd)
-    return trajectory(key, network, params, measure, sgd)[-1]
+    if n is not None and is_full(len(measure.weights), n):
+        n = None  # as an argument of a program it would be traced
+    if sgd.is_plain and two_layer.applies(network):
+        return _two_layer_witness(key, network, params, measure, sgd, n)
+    return trajectory(key, network, params, measure, sgd, n=n)[-1]
 
 
 @jax.jit(static_argnames="network")
 def _two_layer_witness(
-    key: jax.Array, network: Network, params: Params, measure: SignedMeasure, sgd: SGD
+    key: jax.Array, network: Network, params: Params, measure: SignedMeasure, sgd: SGD, n: Any
 ) -> Witness:
     """The last witness of `trajectory`, several steps at a time."""
-    batches = sgd.batches(key, measure.weights)
+    batches = sgd.batches(key, measure.weights, n)
     moved = two_layer.displacement(network, params, measure, batches, sgd.learning_rate)
-    t = sgd.elapsed(len(batches.weights), len(measure.weights))
+    t = sgd.elapsed(len(batches.weights), len(measure.weights)) if n is None else sgd.whole_time
     v = jax.tree.map(lambda leaf: leaf / t, moved)
     return Witness(params, v, t, network=network, features=measure.points.shape[1:])
 
@@ -87,6 +97,7 @@ def trajectory(
     sgd: SGD,
     *,
     every: int | None = None,
+    n: Any = None,
 ) -> Trajectory:
     """Train and keep a snapshot after every so many samples, and at the end.
 
@@ -97,9 +108,10 @@ def trajectory(
         measure: Training points and weights.
         sgd: How to train.
         every: Samples between snapshots, a multiple of the batch size; None for the end only.
+        n: As in `trained_witness`; with it, there is the end only.
     """
-    n = len(measure.weights)
-    batch_size = min(sgd.batch_size or n, n)
+    places = len(measure.weights)
+    batch_size = min(sgd.batch_size or places, places)
     if every is not None and (every < 1 or every % batch_size):
         raise ValueError(f"every = {every} must be a multiple of the batch size {batch_size}")
     f, theta = network.trainable(params)
@@ -121,7 +133,7 @@ def trajectory(
         carry, _ = jax.lax.scan(sgd_step, carry, batches)
         return carry, carry[0]
 
-    batches = sgd.batches(key, measure.weights)
+    batches = sgd.batches(key, measure.weights, n)
     total = len(batches.weights)
     stride = total if every is None else min(every // batch_size, total)
     whole = total // stride * stride
@@ -134,9 +146,11 @@ def trajectory(
         moved = jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), moved, last)
         steps.append(total)
 
-    counts = tuple(sgd.visited(np.asarray(steps), n).tolist())
-    if sgd.optimizer is None:
-        time = sgd.elapsed(steps, n)
+    counts = tuple(sgd.visited(np.asarray(steps), places).tolist())
+    if n is not None:
+        time = jnp.reshape(sgd.whole_time, 1)
+    elif sgd.optimizer is None:
+        time = sgd.elapsed(steps, places)
     else:
         v = velocity(network, params, measure)
         time = jax.vmap(lambda by: inner(by, v))(moved) / inner(v, v)

@@ -153,7 +153,7 @@ def two_sample_test(
     x, y = as_samples(x, y)
     check_finite(x, "x")
     check_finite(y, "y")
-    result = test(as_key(key), x, y).concrete()
+    result = test.in_bucket(as_key(key), x, y).concrete()
     if math.isnan(result.pvalue):
         raise ValueError(
             f"{result.method} has no verdict: its statistic is not a number. The training diverges "

@@ -4,8 +4,10 @@ Labellings of bins are exact at any number of them, so this is about power and t
 """
 
 from ntkmmd_jax._lib.checks import whole
+from ntkmmd_jax._lib.padding import is_full
 from ntkmmd_jax.calibration import labellings
 from ntkmmd_jax.measure import Bins, cut_into_bins
+from ntkmmd_jax.pooled import Pooled
 
 POINTS = 1024  # pooled points up to which each is a bin of its own
 BINS = 256  # beyond
@@ -25,6 +27,13 @@ def bins_of(n_x: int, n_y: int, bins: int | None = None) -> Bins | None:
         bins = n if n <= POINTS else BINS
     found = cut_into_bins(n_x, n_y, min(bins, n))
     return None if len(found) == n else found
+
+
+def bins_of_pooled(samples: Pooled, bins: int | None = None) -> Bins | None:
+    """The bins of samples; in a bucket every point is one, as such samples are small."""
+    if not is_full(len(samples.points), samples.n):
+        return None
+    return bins_of(samples.n_x, samples.n_y, bins)
 
 
 def bins_reach(bins: Bins) -> tuple[int, str]:

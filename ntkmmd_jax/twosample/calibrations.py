@@ -46,13 +46,13 @@ class Calibration:
         """The verdict on evidence of the kind that it needs."""
         raise NotImplementedError
 
-    def prepare(self, test: Any, key: jax.Array, x: jax.Array, y: jax.Array) -> Any:
-        """What the test is prepared with: its own, unless a pilot has fixed it."""
-        return test.prepare_both(key, x, y)
+    def prepare(self, test: Any, key: jax.Array, points: jax.Array) -> Any:
+        """What the test of pooled points is prepared with: its own, unless a pilot has fixed it."""
+        return test.prepare_run(key, points)
 
-    def standard(self, test: Any, key: jax.Array, x: jax.Array, y: jax.Array) -> Any:
-        """The coordinates of the samples: those of the pool, unless a pilot has fixed them."""
-        return test.standard(key, jnp.concatenate([x, y]))
+    def standard(self, test: Any, key: jax.Array, points: jax.Array, n: Any) -> Any:
+        """The coordinates of n pooled points: their own, unless a pilot has fixed them."""
+        return test.standard(key, points, n)
 
     def check(self, test: Any) -> None:
         """Refuse options of the test under which it cannot work."""

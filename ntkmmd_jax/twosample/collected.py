@@ -171,7 +171,7 @@ class CollectionEvidence(Refittable, Comparable):
         n_x, n_y = map(len, self.samples)
         labels = jnp.arange(n_x + n_y) < n_x
         return self._found(
-            Relabelling(labels[None], jnp.arange(n_x + n_y), jnp.asarray(0), n_x=n_x)
+            Relabelling(labels[None], jnp.arange(n_x + n_y), jnp.asarray(0), n_x, n_y)
         )
 
     def _witness(self, bandwidths: jax.Array, shares: jax.Array) -> CollectionWitness:
@@ -187,7 +187,7 @@ class CollectionEvidence(Refittable, Comparable):
 
     def refitted(self, key: jax.Array, pool: Pool) -> Permuted:
         """The statistic of every labelling, from the kernel matrices of the placed points."""
-        relabelling = pool.relabel(key, *map(len, self.samples))
+        relabelling = pool.relabel(key, self.samples)
         found, bandwidths = self._found(relabelling)
         witness = self._witness(bandwidths, self.test.shares(found, relabelling.observed))
         return Permuted(self.test.joined(found), relabelling.observed, witness)
@@ -240,7 +240,7 @@ class CollectionTest(TwoSampleTest):
         """The bandwidths, shape (2, k)."""
         return self.bandwidths(jax.random.permutation(key, points)[:POINTS])
 
-    def prepare_both(self, key: jax.Array, x: jax.Array, y: jax.Array) -> None:
+    def prepare_run(self, key: jax.Array, points: jax.Array) -> None:
         """Nothing: bandwidths are those of placed points, lest their rounding follow the labels."""
         return None
 

@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
-import jax.numpy as jnp
 from jax.core import Tracer
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples
 from ntkmmd_jax._lib.records import record, static
@@ -25,6 +25,7 @@ from ntkmmd_jax._lib.standard import Standard, standard_of
 from ntkmmd_jax.calibration import labellings
 from ntkmmd_jax.measure import held_out, split, split_sizes
 from ntkmmd_jax.networks import Network, check_network
+from ntkmmd_jax.pooled import Pooled, in_bucket, pooled, split_pooled
 from ntkmmd_jax.twosample.calibrations import (
     Calibration,
     Permuting,
@@ -85,24 +86,41 @@ class TwoSampleTest:
             x: Anything array-like, one row per sample.
             y: Likewise, with the same features.
         """
+        return self._answer(key, *as_samples(x, y), bucket=False)
+
+    def in_bucket(self, key: Any, x: Any, y: Any) -> TwoSampleResult:
+        """The same test in a program for many sizes (see `pooled`), where the test has one.
+
+        Same labellings, same p-value but for rounding. The arrays are concrete ones.
+        """
         x, y = as_samples(x, y)
+        fits = isinstance(self.calibrated_by, Permuting) and len(x) + len(y) <= self.pads_up_to
+        return self._answer(key, x, y, bucket=fits)
+
+    def _answer(self, key: Any, x: jax.Array, y: jax.Array, *, bucket: bool) -> TwoSampleResult:
         self.check_sizes(len(x), len(y))
         for network in self.networks:
             check_network(network, x.shape[1:])
         if not isinstance(x, Tracer):
             _forget_programs()
-        result = _run(self, as_key(key), x, y)
+        found = _run(self, as_key(key), in_bucket(x, y) if bucket else (x, y))
+        result = dataclasses.replace(found, n_x=len(x), n_y=len(y))
         result.warn_if_powerless()
         return result
 
-    def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
+    def run(self, key: jax.Array, samples: Pooled) -> TwoSampleResult:
         """The test itself, on checked arrays, standardised or not."""
         keys, calibration = self.keys(key), self.calibrated_by
-        train, held = self.split(keys.split, x, y)
-        prepared = calibration.prepare(self, keys.prepare, x, y)
+        prepared = calibration.prepare(self, keys.prepare, samples.points)
+        if padding.is_full(len(samples.points), samples.n):
+            train, held = self.split(keys.split, *samples.both)
+        elif self.split_at is None:
+            train, held = samples, samples
+        else:
+            train, held = split_pooled(keys.split, samples, self.split_at)
         evidence = self.evidence(keys.evidence, prepared, train, held)
         found = calibration.result(keys.null, evidence, self.level)
-        return dataclasses.replace(found, method=self.method, n_x=len(x), n_y=len(y))
+        return dataclasses.replace(found, method=self.method)
 
     # What every test says of itself.
 
@@ -116,13 +134,13 @@ class TwoSampleTest:
         """What its evidence can do: nothing, of a test that has a `run` of its own."""
         return Evidence
 
-    def evidence(self, key: jax.Array, prepared: Prepared, train: Sample, held: Sample) -> Evidence:
+    def evidence(self, key: jax.Array, prepared: Prepared, train: Any, held: Any) -> Evidence:
         """What the samples say: found from the training half, to be tested on the other.
 
         Args:
             key: For the order of training, or whatever else is random.
             prepared: As `prepare` gives it.
-            train: x and y to learn from.
+            train: x and y to learn from; `Pooled`, in a bucket.
             held: x and y to test on; the same where the test has no split.
         """
         raise NotImplementedError
@@ -162,6 +180,11 @@ class TwoSampleTest:
         return False
 
     @property
+    def pads_up_to(self) -> int:
+        """Pooled points up to which a bucket saves more time than it costs; 0 of a test without."""
+        return 0
+
+    @property
     def limit_from(self) -> int:
         """Points of each from which on `Asymptotic` is measured to hold."""
         return 0
@@ -181,13 +204,13 @@ class TwoSampleTest:
             return (x, y), (x, y)
         return split(key, x, y, self.split_at)
 
-    def prepare_both(self, key: jax.Array, x: jax.Array, y: jax.Array) -> Prepared:
-        """What a single run is prepared with."""
-        return self.prepare(key, jnp.concatenate([x, y]))
+    def prepare_run(self, key: jax.Array, points: jax.Array) -> Prepared:
+        """What a single run of pooled points (n, ...) is prepared with."""
+        return self.prepare(key, points)
 
-    def standard(self, key: jax.Array, points: jax.Array) -> Standard | None:
-        """Coordinates fixed from points like these (n, ...); None takes points as they are."""
-        return standard_of(key, points) if self.standardize else None
+    def standard(self, key: jax.Array, points: jax.Array, n: Any = None) -> Standard | None:
+        """Coordinates fixed from n points like these (n, ...); None takes points as they are."""
+        return standard_of(key, points, n) if self.standardize else None
 
     def for_pairs(self) -> Self:
         """The test as charts and pilots take it: its statistic, whatever its calibration."""
@@ -245,13 +268,15 @@ def _forget_programs() -> None:
 
 
 @jax.jit
-def _run(test: TwoSampleTest, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
+def _run(test: TwoSampleTest, key: jax.Array, samples: Sample | Pooled) -> TwoSampleResult:
+    samples = pooled(samples)
     k_standard = jax.random.fold_in(key, _STANDARD)
-    standard = test.calibrated_by.standard(test, k_standard, x, y)
+    standard = test.calibrated_by.standard(test, k_standard, samples.points, samples.n)
     if standard is None:
-        return test.run(key, x, y)
-    found = test.run(key, standard(x), standard(y))
+        return test.run(key, samples)
+    found = test.run(key, dataclasses.replace(samples, points=standard(samples.points)))
     if found.witness is not None:
-        witness = StandardWitness(found.witness, standard, features=x.shape[1:])
+        features = samples.points.shape[1:]
+        witness = StandardWitness(found.witness, standard, features=features)
         found = dataclasses.replace(found, witness=witness)
     return dataclasses.replace(found, standardized=True)

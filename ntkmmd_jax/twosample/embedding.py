@@ -92,7 +92,7 @@ class EmbeddingEvidence(Permutable, Limited, Comparable):
 
     def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
         """λ with the covariance of all test points, which knows no labels."""
-        relabelling = pool.relabel(key, *map(len, self.held))
+        relabelling = pool.relabel(key, self.held)
         features = self.embedding(relabelling.placed(jnp.concatenate(self.held)))
         null, v = embedding_null(relabelling, features, self.test.regularization)
         return Permuted(null, relabelling.observed, self._witness(v))

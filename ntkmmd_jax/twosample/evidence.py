@@ -17,9 +17,11 @@ import jax.numpy as jnp
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, relabel, score_null
 from ntkmmd_jax.measure import Bins
+from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.sequential.recorded import Wealth
 
 Sample = tuple[jax.Array, jax.Array]  # x and y
+Samples = Sample | Pooled
 Score = Callable[[jax.Array], jax.Array]  # (n, ...) points -> (n,)
 
 
@@ -30,9 +32,11 @@ class Pool:
     n_permutations: int = static()  # B
     shared: bool = static(default=False)  # one pool for all replicas
 
-    def relabel(self, key: jax.Array, n_x: int, n_y: int, **which: Any) -> Relabelling:
+    def relabel(self, key: jax.Array, samples: Samples, **which: Any) -> Relabelling:
         """Place n_X + n_Y points into B + 1 labellings."""
-        return relabel(key, n_x, n_y, self.n_permutations, shared=self.shared, **which)
+        given = pooled(samples)
+        which |= {"shared": self.shared, "places": len(given.points)}
+        return relabel(key, given.n_x, given.n_y, self.n_permutations, **which)
 
 
 @record
@@ -148,14 +152,15 @@ def permuted_scores(
     key: jax.Array,
     pool: Pool,
     score: Score,
-    held: Sample,
+    held: Samples,
     null: Callable[[Relabelling, jax.Array], NullStatistics] = score_null,
     *,
     bins: Bins | None = None,
 ) -> Permuted:
     """The test-only bootstrap: permute labels of held-out points, scored at their places."""
-    relabelling = pool.relabel(key, *map(len, held), bins=bins)
-    scores = score(relabelling.placed(jnp.concatenate(held)))
+    held = pooled(held)
+    relabelling = pool.relabel(key, held, bins=bins)
+    scores = score(relabelling.placed(held.points))
     return Permuted(null(relabelling, scores), relabelling.observed, witness=score)
 
 

@@ -17,16 +17,17 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.checks import positive, whole
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics
-from ntkmmd_jax.measure import Bins, signed_measure
 from ntkmmd_jax.networks import Network
-from ntkmmd_jax.twosample.binned import bins_of, bins_reach, check_bins
+from ntkmmd_jax.pooled import Pooled, pooled
+from ntkmmd_jax.twosample.binned import POINTS, bins_of, bins_of_pooled, bins_reach, check_bins
 from ntkmmd_jax.twosample.contract import TwoSampleTest
-from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable, Sample
+from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable, Samples
 from ntkmmd_jax.twosample.fused_witness import FusedWitness
-from ntkmmd_jax.twosample.members import Member, Scale, Tangent, as_member
+from ntkmmd_jax.twosample.members import Member, Scale, Seen, Tangent, as_member
 from ntkmmd_jax.twosample.result import Members
 
 _CONSTANT = 1e-5  # standard deviation / mean of T^⅓ below which it is rounding only
@@ -54,16 +55,15 @@ class FusedEvidence(Refittable, Comparable):
     test: "FusedNTK"
     key: jax.Array
     prepared: tuple | None
-    samples: Sample
+    samples: Pooled
 
     def refitted(self, key: jax.Array, pool: Pool) -> Permuted:
         """The fused statistic of every labelling of bins."""
-        test, sizes = self.test, (len(self.samples[0]), len(self.samples[1]))
-        bins = bins_of(*sizes, test.bins) or Bins(*sizes, 1, *sizes)
-        relabelling = pool.relabel(key, *sizes, bins=bins)
-        placed = relabelling.placed(jnp.concatenate(self.samples))
+        test, samples = self.test, self.samples
+        relabelling = pool.relabel(key, samples, bins=bins_of_pooled(samples, test.bins))
+        placed = relabelling.placed(samples.points)
         # The arrangement is uniform under H0, so any of its places are a sample without labels.
-        prepared = self.prepared or test.prepare_placed(self.key, placed)
+        prepared = self.prepared or test.prepare_placed(self.key, placed, samples.n)
         values = jnp.concatenate([one.labelled(relabelling, placed) for one in prepared], axis=1)
         roots = jnp.cbrt(jnp.maximum(values, 0))
         mean, spread = roots.mean(0), roots.std(0)
@@ -77,7 +77,7 @@ class FusedEvidence(Refittable, Comparable):
         return Permuted(null, row, self._witness(prepared, shares), members=members)
 
     def _witness(self, prepared: tuple, shares: jax.Array) -> FusedWitness:
-        measure = signed_measure(*self.samples)
+        measure = self.samples.measure
         features, ends = measure.points.shape[1:], []
         for member in self.test.members:
             ends.append((ends[-1] if ends else 0) + len(member.names))
@@ -92,13 +92,13 @@ class FusedEvidence(Refittable, Comparable):
     def _alone(self) -> tuple[tuple, jax.Array, jax.Array]:
         """The members, their z and its slope by the moments of their laws, without a pool."""
         samples, test = self.samples, self.test
-        prepared = self.prepared or test.prepare(self.key, jnp.concatenate(samples))
-        measure = signed_measure(*samples)
+        prepared = self.prepared or test.prepare(self.key, samples.points)
+        measure = samples.measure
         values = jnp.concatenate([one.statistics(one.moved(measure)) for one in prepared])
         total, squares = (
             jnp.concatenate(of) for of in zip(*(one.moments() for one in prepared), strict=True)
         )
-        scale = 1 / len(samples[0]) + 1 / len(samples[1])
+        scale = 1 / padding.number(samples.n_x) + 1 / padding.number(samples.n_y)
         roots = jnp.cbrt(values / jnp.where(total > 0, scale * total, 1))
         width = 2 * squares / (9 * jnp.where(total > 0, total, 1) ** 2)  # 2/9ν
         centre, spread = 1 - width, jnp.sqrt(width)
@@ -188,6 +188,11 @@ class FusedNTK(TwoSampleTest):
         return tuple(network for member in self.members for network in member.networks)
 
     @property
+    def pads_up_to(self) -> int:
+        """As long as every point is a bin of its own."""
+        return POINTS if self.bins is None and all(one.pads for one in self.members) else 0
+
+    @property
     def evidence_type(self) -> type[FusedEvidence]:
         """All points."""
         return FusedEvidence
@@ -197,27 +202,33 @@ class FusedNTK(TwoSampleTest):
         k_order, k_members = jax.random.split(key)
         placed = jax.random.permutation(k_order, points)
         # As many of them as there are always: a saved chart has one shape, whatever its pool.
-        return self._prepare(k_members, placed, placed[jnp.arange(self.landmarks) % len(placed)])
+        seen = Seen(placed, placed[jnp.arange(self.landmarks) % len(placed)])
+        return self._prepare(k_members, seen)
 
-    def prepare_placed(self, key: jax.Array, placed: jax.Array) -> tuple:
-        """The members, from points in random order: their landmarks are spread over all places."""
-        landmarks = placed[:: max(1, len(placed) // self.landmarks)][: self.landmarks]
-        return self._prepare(key, placed, landmarks)
+    def prepare_placed(self, key: jax.Array, placed: jax.Array, n: Any) -> tuple:
+        """The members, from n points in random order: their landmarks are spread over all."""
+        if padding.is_full(len(placed), n):
+            landmarks = placed[:: max(1, n // self.landmarks)][: self.landmarks]
+            return self._prepare(key, Seen(placed, landmarks))
+        room = min(self.landmarks, len(placed))
+        stride = jnp.maximum(1, n // self.landmarks)
+        landmarks = placed[jnp.minimum(jnp.arange(room) * stride, n - 1)]
+        return self._prepare(key, Seen(placed, landmarks, n, padding.at_most(n, room)))
 
-    def _prepare(self, key: jax.Array, placed: jax.Array, landmarks: jax.Array) -> tuple:
+    def _prepare(self, key: jax.Array, seen: Seen) -> tuple:
         keys = jax.random.split(key, len(self.members))
         pairs = zip(self.members, keys, strict=True)
-        return tuple(member.prepare(k, placed, landmarks) for member, k in pairs)
+        return tuple(member.prepare(k, seen) for member, k in pairs)
 
-    def prepare_both(self, key: jax.Array, x: jax.Array, y: jax.Array) -> None:
+    def prepare_run(self, key: jax.Array, points: jax.Array) -> None:
         """Nothing: members see placed points, lest their rounding follow the labels."""
         return None
 
     def evidence(
-        self, key: jax.Array, prepared: tuple | None, train: Sample, held: Sample
+        self, key: jax.Array, prepared: tuple | None, train: Samples, held: Samples
     ) -> FusedEvidence:
         """The points; with members, if they are fixed."""
-        return FusedEvidence(self, key, prepared, held)
+        return FusedEvidence(self, key, prepared, pooled(held))
 
     def scratch(self, n: int) -> int:
         """Numbers that a run holds: the features of n points."""

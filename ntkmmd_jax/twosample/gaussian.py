@@ -13,12 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tiles import even_size, tiled
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
 from ntkmmd_jax.kernels import gaussian_kernel, median_bandwidth
-from ntkmmd_jax.measure import mean_gap, signed_measure
+from ntkmmd_jax.measure import mean_gap
+from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.twosample.analytic import weighted_chi2_law
 from ntkmmd_jax.twosample.calibrations import Asymptotic
 from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
@@ -29,7 +31,7 @@ from ntkmmd_jax.twosample.evidence import (
     Permuted,
     Pool,
     Refittable,
-    Sample,
+    Samples,
 )
 from ntkmmd_jax.witness import in_tiles, savable
 
@@ -44,7 +46,7 @@ TILE = 2048  # rows and columns of the kernel matrix that are held at once
 class KernelWitness:
     """g(z) = Σ_i w_i k(z, z_i), the witness of the Gaussian MMD; call it at any points."""
 
-    points: jax.Array  # (n, ...)
+    points: jax.Array  # (n, ...); some may be padding, of weight 0
     weights: jax.Array  # (n,)
     bandwidths: jax.Array  # (k,) the kernel is the mean of k Gaussians
 
@@ -95,15 +97,15 @@ class GaussianTest(TwoSampleTest):
         """σ or multiples of the median, shape (k,)."""
         return self.bandwidths(jax.random.permutation(key, points)[:MEDIAN_POINTS])
 
-    def prepare_both(self, key: jax.Array, x: jax.Array, y: jax.Array) -> None:
+    def prepare_run(self, key: jax.Array, points: jax.Array) -> None:
         """Nothing: the median is that of placed points, lest its rounding follow the labels."""
         return None
 
-    def bandwidths(self, points: jax.Array) -> jax.Array:
-        """σ, or the multiples of the median distance of these points, shape (k,)."""
+    def bandwidths(self, points: jax.Array, n: Any = None) -> jax.Array:
+        """σ, or the multiples of the median distance of these n points, shape (k,)."""
         if not isinstance(self.bandwidth, tuple):
             return jnp.asarray(self.bandwidth, points.dtype).reshape(1)
-        median = median_bandwidth(points)
+        median = median_bandwidth(points, n)
         return jnp.stack([jnp.asarray(c, points.dtype) * median for c in self.bandwidth])
 
 
@@ -113,35 +115,36 @@ class KernelEvidence(Refittable, Limited, Comparable):
 
     test: "GaussianMMD"
     bandwidths: jax.Array | None
-    samples: Sample
+    samples: Pooled
 
     def _fixed(self, points: jax.Array) -> jax.Array:
         """The bandwidths, from points without labels unless they are fixed."""
         if self.bandwidths is not None:
             return self.bandwidths
-        return self.test.bandwidths(points[:MEDIAN_POINTS])
+        some = points[:MEDIAN_POINTS]
+        return self.test.bandwidths(some, padding.at_most(self.samples.n, len(some)))
 
     def _witness(self, bandwidths: jax.Array) -> KernelWitness:
-        measure = signed_measure(*self.samples)
+        measure = self.samples.measure
         return KernelWitness(measure.points, measure.weights, bandwidths)
 
     @property
     def witness(self) -> KernelWitness:
         """The kernel mean of x minus that of y."""
-        return self._witness(self._fixed(jnp.concatenate(self.samples)))
+        return self._witness(self._fixed(self.samples.points))
 
     def refitted(self, key: jax.Array, pool: Pool) -> Permuted:
         """The MMD² of every labelling, from the kernel matrix of the placed points."""
-        relabelling = pool.relabel(key, *map(len, self.samples))
+        relabelling = pool.relabel(key, self.samples)
         # The arrangement is uniform under H0, so its first places are a sample without labels.
-        placed = relabelling.placed(jnp.concatenate(self.samples))
+        placed = relabelling.placed(self.samples.points)
         bandwidths = self._fixed(placed)
         null = tiled_null(relabelling, placed, bandwidths, unbiased=self.test.unbiased)
         return Permuted(null, relabelling.observed, self._witness(bandwidths))
 
     def limit(self, key: jax.Array, level: Any) -> Law:
         """The weighted χ² law."""
-        points, of_x = jnp.concatenate(self.samples), len(self.samples[0])
+        points, of_x = self.samples.points, self.samples.n_x
         bandwidths = self._fixed(jax.random.permutation(key, points))
         kernel = gaussian_kernel(points, points, bandwidths)
         about = {"unbiased": self.test.unbiased, "witness": self._witness(bandwidths)}
@@ -149,7 +152,7 @@ class KernelEvidence(Refittable, Limited, Comparable):
 
     def statistic(self) -> jax.Array:
         """The biased MMD²."""
-        measure = signed_measure(*self.samples)
+        measure = self.samples.measure
         return mean_gap(self.witness(measure.points), measure.weights)
 
 
@@ -175,6 +178,11 @@ class GaussianMMD(GaussianTest):
         return "gmmd"
 
     @property
+    def pads_up_to(self) -> int:
+        """Beyond, quadratic time costs more than it takes to compile."""
+        return 4096
+
+    @property
     def evidence_type(self) -> type[KernelEvidence]:
         """The kernel of all points."""
         return KernelEvidence
@@ -184,10 +192,10 @@ class GaussianMMD(GaussianTest):
         return Keys(key, key, key, key)
 
     def evidence(
-        self, key: jax.Array, prepared: jax.Array | None, train: Sample, held: Sample
+        self, key: jax.Array, prepared: jax.Array | None, train: Samples, held: Samples
     ) -> KernelEvidence:
         """The points; with bandwidths, if they are fixed."""
-        return KernelEvidence(self, prepared, held)
+        return KernelEvidence(self, prepared, pooled(held))
 
 
 def tiled_null(
@@ -198,11 +206,11 @@ def tiled_null(
     With labels l ∈ {0, 1}, u = l − n_X/n and c = 1/n_X + 1/n_Y, the weights are w = c u. Of
     q = uᵀKu, a = uᵀK1 and s = 1ᵀK1, the biased MMD² is c² q, and the unbiased one linear in all.
     """
-    n_x, n = relabelling.n_x, len(placed)
-    n_y, size = n - n_x, even_size(n, TILE)
+    n_x, n_y = padding.number(relabelling.n_x), padding.number(relabelling.n_y)
+    size = even_size(len(placed), TILE)
     points = tiled(placed, size)  # (tiles, size, ...)
-    u = relabelling.labels.astype(placed.dtype) - n_x / n
-    v = jnp.concatenate([u, jnp.ones((1, n), u.dtype)])
+    u = relabelling.labels.astype(placed.dtype) - n_x / (n_x + n_y)
+    v = padding.cleared(jnp.concatenate([u, jnp.ones_like(u[:1])]), relabelling.n, axis=1)
     v = tiled(v.T, size, fill=0).swapaxes(1, 2)  # (tiles, B + 2, size)
     # Weights sum to 0, so a constant may be taken off K: then sums over tiles cancel less.
     strip = gaussian_kernel(placed[:32], placed, bandwidths)

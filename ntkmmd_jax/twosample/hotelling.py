@@ -105,7 +105,7 @@ class ShrunkEvidence(Permutable, Comparable):
         """Under a pool of one labelling, the observed one."""
         n_x, n_y = map(len, self.samples)
         order = jnp.arange(n_x + n_y)
-        return self._under(Relabelling(order[None] < n_x, order, jnp.zeros((), int), n_x=n_x))
+        return self._under(Relabelling(order[None] < n_x, order, jnp.zeros((), int), n_x, n_y))
 
     @property
     def witness(self) -> LinearWitness:
@@ -118,7 +118,7 @@ class ShrunkEvidence(Permutable, Comparable):
 
     def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
         """T² under every labelling."""
-        relabelling = pool.relabel(key, *map(len, self.samples))
+        relabelling = pool.relabel(key, self.samples)
         null, witness = self._under(relabelling)
         return Permuted(null, relabelling.observed, witness)
 

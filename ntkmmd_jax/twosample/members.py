@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.calibration import Relabelling, centred, gram_null
+from ntkmmd_jax.calibration import Relabelling, centred, gram_null, symmetric_null
 from ntkmmd_jax.kernels import Filtered, bin_gram, collection_bandwidths, empirical_ntk, fit_filters
 from ntkmmd_jax.kernels.filtered import LONGEST
 from ntkmmd_jax.kernels.units import GradientUnits, KernelUnits, RadialUnits
@@ -32,6 +32,16 @@ _FEW = 1024  # parameters up to which gradients of single points are features
 
 
 @record
+class Seen:
+    """What members are prepared from: pooled points and landmarks among them, without labels."""
+
+    points: jax.Array  # (n, ...)
+    landmarks: jax.Array  # (m, ...)
+    n: Any = None  # how many points are real; None: all
+    m: Any = None  # how many landmarks are
+
+
+@record
 class AtTimes:
     """A trained readout, at some times."""
 
@@ -39,9 +49,7 @@ class AtTimes:
 
     def labelled(self, relabelling: Relabelling, placed: jax.Array) -> jax.Array:
         """T(t) of every labelling, shape (B + 1, times)."""
-        bins = relabelling.bins
-        assert bins is not None
-        sums = bins.centred(bins.sums(self.filtered(placed)))  # (s + 1, m)
+        sums = relabelling.sums(self.filtered(placed))
         return self.statistics(jnp.matmul(relabelling.weights, sums, precision="highest")).T
 
     def moved(self, measure: SignedMeasure) -> jax.Array:
@@ -73,10 +81,14 @@ class AtStart:
 
     def labelled(self, relabelling: Relabelling, placed: jax.Array) -> jax.Array:
         """T_NTK of every labelling, the mean over initialisations, shape (B + 1, 1)."""
-        assert relabelling.bins is not None
-        grams = [bin_gram(self.network, at, placed, relabelling.bins) for at in self.params]
+        bins = relabelling.bins
+        if bins is None:
+            grams = [empirical_ntk(self.network, at, placed) for at in self.params]
+        else:
+            grams = [bin_gram(self.network, at, placed, bins) for at in self.params]
         gram = sum(grams[1:], grams[0]) / len(grams)
-        return gram_null(relabelling, gram, unbiased=False).values[:, None]
+        null = symmetric_null if bins is None else gram_null
+        return null(relabelling, gram, unbiased=False).values[:, None]
 
     def moved(self, measure: SignedMeasure) -> tuple[Params, ...]:
         """v = Σ w_i ∇f(z_i; θ0), of each."""
@@ -134,12 +146,19 @@ class Scale:
         """None of a user's: it takes any points."""
         return ()
 
-    def prepare(self, key: jax.Array, points: jax.Array, landmarks: jax.Array) -> AtTimes:
+    @property
+    def pads(self) -> bool:
+        """Whether padding is left out."""
+        return True
+
+    def prepare(self, key: jax.Array, seen: Seen) -> AtTimes:
         """The scale, and the units trained for all times."""
         del key  # nothing is random
-        low, high = collection_bandwidths(landmarks, 2, geometric=True)[LAWS.index(self.law)]
+        bandwidths = collection_bandwidths(seen.landmarks, 2, geometric=True, n=seen.m)
+        low, high = bandwidths[LAWS.index(self.law)]
         width = low * (high / low) ** self.position
-        return AtTimes(fit_filters(RadialUnits(landmarks, width, law=self.law), points, self.times))
+        units = RadialUnits(seen.landmarks, width, seen.m, law=self.law)
+        return AtTimes(fit_filters(units, seen.points, self.times, seen.n))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,14 +195,21 @@ class Tangent:
         """Its network."""
         return (self.network,)
 
-    def prepare(self, key: jax.Array, points: jax.Array, landmarks: jax.Array) -> AtTimes | AtStart:
+    @property
+    def pads(self) -> bool:
+        """Whether padding is left out: at time 0, where no feature is a landmark."""
+        return self.times == (0.0,)
+
+    def prepare(self, key: jax.Array, seen: Seen) -> AtTimes | AtStart:
         """θ0, and the features for times other than 0."""
-        network = self.network
+        network, points, landmarks = self.network, seen.points, seen.landmarks
         keys = jax.random.split(key, self.initializations)
         params = tuple(network.init(k, points[:1]) for k in keys)
         if self.times == (0.0,):
             kernels = [empirical_ntk(network, at, landmarks) for at in params]
-            kernel = centred(jnp.mean(jnp.stack(kernels), axis=0)) / len(landmarks)
+            m = len(landmarks) if seen.m is None else seen.m
+            kernel = centred(jnp.mean(jnp.stack(kernels), axis=0), m, m)
+            kernel /= jnp.asarray(m, kernel.dtype)
             return AtStart(params, (jnp.trace(kernel), jnp.sum(kernel**2)), network=network)
         count = sum(leaf.size for leaf in jax.tree.leaves(network.trainable(params[0])[1]))
         if count * len(params) <= _FEW:

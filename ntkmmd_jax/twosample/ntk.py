@@ -21,11 +21,12 @@ from ntkmmd_jax.calibration import NullStatistics, labellings
 from ntkmmd_jax.kernels import bin_gram, empirical_ntk
 from ntkmmd_jax.measure import SignedMeasure, interleaved, mean_gap, signed_measure, split_sizes
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
+from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.training import SGD, trained_witness
-from ntkmmd_jax.twosample.binned import bins_of, bins_reach, check_bins
+from ntkmmd_jax.twosample.binned import POINTS, bins_of, bins_of_pooled, bins_reach, check_bins
 from ntkmmd_jax.twosample.calibrations import Asymptotic, Full
 from ntkmmd_jax.twosample.contract import TwoSampleTest
-from ntkmmd_jax.twosample.evidence import Permuted, Pool, Sample
+from ntkmmd_jax.twosample.evidence import Permuted, Pool, Samples
 from ntkmmd_jax.twosample.witnessed import (
     ExactHeldOut,
     ExactWhole,
@@ -67,10 +68,10 @@ class WitnessTest(TwoSampleTest):
         return self.network.init(key, points[:1])
 
     def evidence(
-        self, key: jax.Array, prepared: Params, train: Sample, held: Sample
+        self, key: jax.Array, prepared: Params, train: Samples, held: Samples
     ) -> WitnessEvidence:
         """A witness of the training half, and the points of the other."""
-        return self.evidence_type(self, key, prepared, train, held)
+        return self.evidence_type(self, key, prepared, pooled(train), pooled(held))
 
     @property
     def evidence_type(self) -> type[WitnessEvidence]:
@@ -91,7 +92,7 @@ class WitnessTest(TwoSampleTest):
         trained = labellings(n_x - m_x, n_y - m_y) if both else 1
         return trained * labellings(m_x, m_y), where
 
-    def find_witness(self, key: jax.Array, params: Params, train: Sample) -> Witness:
+    def find_witness(self, key: jax.Array, params: Params, train: Pooled) -> Witness:
         """The witness of two samples, from θ0."""
         raise NotImplementedError
 
@@ -122,6 +123,13 @@ class NTKMMD(WitnessTest):
         return isinstance(self.calibration, Asymptotic)
 
     @property
+    def pads_up_to(self) -> int:
+        """As long as every point is a bin of its own or, with a split, a program is soon run."""
+        if isinstance(self.calibrated_by, Full):
+            return POINTS if self.bins is None else 0
+        return 65_536
+
+    @property
     def method(self) -> str:
         """Its name in the table of methods."""
         if self.train_fraction is None:
@@ -138,10 +146,10 @@ class NTKMMD(WitnessTest):
         bins = bins_of(n_x, n_y, self.bins) if self.train_fraction is None else None
         return super().reach(n_x, n_y) if bins is None else bins_reach(bins)
 
-    def find_witness(self, key: jax.Array, params: Params, train: Sample) -> Witness:
+    def find_witness(self, key: jax.Array, params: Params, train: Pooled) -> Witness:
         """g(x) = Σ_i K_0(x, z_i) w_i."""
         del key  # nothing is random
-        return exact_witness(self.network, params, signed_measure(*train))
+        return exact_witness(self.network, params, train.measure)
 
     def statistic(self, key: jax.Array, prepared: Params, x: jax.Array, y: jax.Array) -> jax.Array:
         """T_NTK = |v|², which needs no scores, for one of many pairs of samples."""
@@ -155,18 +163,17 @@ class NTKMMD(WitnessTest):
         if self.train_fraction is None:
             return self._symmetric(evidence, key, pool)
         on_test, on_train = evidence.relabel(key, pool)
-        points = on_test.placed(jnp.concatenate(evidence.held))
-        rows = on_train.placed(jnp.concatenate(evidence.train))
+        points = on_test.placed(evidence.held.points)
+        rows = on_train.placed(evidence.train.points)
         kernel = empirical_ntk(self.network, evidence.params, points, rows)
         null = calibration.kernel_null(on_test, on_train, kernel)
         return Permuted(null, on_test.observed, evidence.witness)
 
     def _symmetric(self, evidence: WitnessEvidence, key: jax.Array, pool: Pool) -> Permuted:
         """wᵀ G w of every labelling of bins, in linear time; of points, if each is a bin."""
-        sizes = len(evidence.held[0]), len(evidence.held[1])
-        bins = bins_of(*sizes, self.bins)
-        relabelling = pool.relabel(jax.random.split(key)[0], *sizes, bins=bins)
-        placed = relabelling.placed(jnp.concatenate(evidence.held))
+        bins = bins_of_pooled(evidence.held, self.bins)
+        relabelling = pool.relabel(jax.random.split(key)[0], evidence.held, bins=bins)
+        placed = relabelling.placed(evidence.held.points)
         if bins is None:
             kernel = empirical_ntk(self.network, evidence.params, placed)
             null = calibration.symmetric_null(relabelling, kernel, unbiased=self.unbiased)
@@ -202,28 +209,34 @@ class NetMMD(WitnessTest):
         return "net"
 
     @property
+    def pads_up_to(self) -> int:
+        """With plain SGD, for which padding is no step; unless points are visited in order."""
+        return 65_536 if self.sgd.is_plain and self.shuffle else 0
+
+    @property
     def sgd(self) -> SGD:
         """How the witness is trained."""
         names = [field.name for field in dataclasses.fields(SGD)]
         return SGD(**{name: getattr(self, name) for name in names})
 
-    def find_witness(self, key: jax.Array, params: Params, train: Sample) -> Witness:
+    def find_witness(self, key: jax.Array, params: Params, train: Pooled) -> Witness:
         """Train on x and y; in order, they alternate."""
-        measure = signed_measure(*train)
+        measure = train.measure
         if not self.shuffle:
-            order = interleaved(len(train[0]), len(train[1]))
+            order = interleaved(train.n_x, train.n_y)
             measure = jax.tree.map(lambda leaf: leaf[order], measure)
-        return trained_witness(key, self.network, params, measure, self.sgd)
+        return trained_witness(key, self.network, params, measure, self.sgd, n=train.n)
 
     def full(self, evidence: WitnessEvidence, key: jax.Array, pool: Pool) -> Permuted:
         """Retrain under every labelling, `_RETRAIN` networks at a time, from the same θ0."""
         on_test, on_train = evidence.relabel(key, pool)
-        train_points = on_train.placed(jnp.concatenate(evidence.train))
-        test_points = on_test.placed(jnp.concatenate(evidence.held))
+        train_points = on_train.placed(evidence.train.points)
+        test_points = on_test.placed(evidence.held.points)
 
         def retrained(train_weights: jax.Array) -> Witness:
             measure = SignedMeasure(train_points, train_weights)
-            return trained_witness(evidence.key, self.network, evidence.params, measure, self.sgd)
+            from_start = (evidence.key, self.network, evidence.params)
+            return trained_witness(*from_start, measure, self.sgd, n=on_train.n)
 
         def statistic(weights: tuple[jax.Array, jax.Array]) -> jax.Array:
             train_weights, test_weights = weights

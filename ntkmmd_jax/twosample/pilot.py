@@ -89,13 +89,13 @@ class PilotNull(Calibration):
             x, y = self.coordinates(x), self.coordinates(y)
         return self.test.compared(key, self.prepared, x, y).statistic()
 
-    def prepare(self, test: TwoSampleTest, key: jax.Array, x: jax.Array, y: jax.Array) -> Prepared:
+    def prepare(self, test: TwoSampleTest, key: jax.Array, points: jax.Array) -> Prepared:
         """As the pilot is, for samples with the features of its reference."""
-        points_like(x, self.reference.shape[1:])
+        points_like(points, self.reference.shape[1:])
         return self.prepared
 
     def standard(
-        self, test: TwoSampleTest, key: jax.Array, x: jax.Array, y: jax.Array
+        self, test: TwoSampleTest, key: jax.Array, points: jax.Array, n: Any
     ) -> Standard | None:
         """Those of the reference: the null law holds in them."""
         return self.coordinates

@@ -10,8 +10,9 @@ from ntkmmd_jax import theory
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.calibration import Relabelling
 from ntkmmd_jax.kernels import empirical_ntk
-from ntkmmd_jax.measure import mean_gap, signed_measure
+from ntkmmd_jax.measure import mean_gap
 from ntkmmd_jax.networks import Params
+from ntkmmd_jax.pooled import Pooled
 from ntkmmd_jax.twosample.analytic import theorem_law, weighted_chi2_law
 from ntkmmd_jax.twosample.evidence import (
     Averaged,
@@ -24,7 +25,6 @@ from ntkmmd_jax.twosample.evidence import (
     Permuted,
     Pool,
     Refittable,
-    Sample,
     permuted_scores,
     score_gap,
 )
@@ -41,8 +41,8 @@ class WitnessEvidence(Refittable):
     test: "WitnessTest"
     key: jax.Array  # for the order of training
     params: Params  # θ0
-    train: Sample
-    held: Sample
+    train: Pooled
+    held: Pooled
 
     @cached_property
     def _found(self) -> Witness:
@@ -55,7 +55,7 @@ class WitnessEvidence(Refittable):
 
     def statistic(self) -> jax.Array:
         """Σ w_i g(z_i) over the points to test on."""
-        measure = signed_measure(*self.held)
+        measure = self.held.measure
         return mean_gap(self.witness(measure.points), measure.weights)
 
     def refitted(self, key: jax.Array, pool: Pool) -> Permuted:
@@ -65,11 +65,10 @@ class WitnessEvidence(Refittable):
     def relabel(self, key: jax.Array, pool: Pool) -> tuple[Relabelling, Relabelling]:
         """Relabel the test and the training points together; the same ones without a split."""
         k_test, k_train = jax.random.split(key)
-        on_test = pool.relabel(k_test, *map(len, self.held))
+        on_test = pool.relabel(k_test, self.held)
         if self.test.train_fraction is None:
             return on_test, on_test
-        sizes = map(len, self.train)
-        return on_test, pool.relabel(k_train, *sizes, observed=on_test.observed, pool=1)
+        return on_test, pool.relabel(k_train, self.train, observed=on_test.observed, pool=1)
 
 
 @record
@@ -83,8 +82,7 @@ class HeldOut(WitnessEvidence, Permutable, Averaged):
     def gap(self, key: jax.Array) -> Gap:
         """The scores' mean gap."""
         del key
-        scores = self.witness(jnp.concatenate(self.held))
-        return score_gap(scores, len(self.held[0]), self.witness)
+        return score_gap(self.witness(self.held.points), self.held.n_x, self.witness)
 
 
 @record
@@ -99,9 +97,9 @@ class _Exact(WitnessEvidence, Bounded):
         """The theorem on the full bootstrap, or on the symmetric statistic."""
         whole = self.test.train_fraction is None
         theorem = theory.SYMMETRIC if whole else theory.FULL
-        cn = min(map(len, self.train + self.held)) - whole
-        pairs = [self.held] if whole else [self.train, self.held]
-        x, y = (jnp.concatenate(parts) for parts in zip(*pairs, strict=True))
+        halves = [self.held.both] if whole else [self.train.both, self.held.both]
+        cn = min(len(sample) for half in halves for sample in half) - whole
+        x, y = (jnp.concatenate(parts) for parts in zip(*halves, strict=True))
         kernel = theory.ntk(self.test.network, self.params)
         given = (theorem, kernel, self.statistic(), (x, y), cn, level)
         return theorem_law(*given, witness=self.witness)
@@ -121,6 +119,6 @@ class ExactWhole(Whole, _Exact, Limited):
     def limit(self, key: jax.Array, level: Any) -> Law:
         """The weighted χ² law, by the kernel matrix of all points."""
         del key
-        kernel = empirical_ntk(self.test.network, self.params, jnp.concatenate(self.held))
+        kernel = empirical_ntk(self.test.network, self.params, self.held.points)
         about = {"unbiased": self.test.unbiased, "witness": self.witness}
-        return weighted_chi2_law(kernel, len(self.held[0]), level, **about)
+        return weighted_chi2_law(kernel, self.held.n_x, level, **about)

@@ -11,6 +11,7 @@ import ntkmmd_jax as ntk
 from ntkmmd_jax.measure import Bins, signed_measure
 from ntkmmd_jax.twosample.evidence import Pool
 from ntkmmd_jax.twosample.fused import fused
+from ntkmmd_jax.twosample.members import Seen
 from tests.conftest import LONG, binomial_band, rejection_rate
 
 SMALL = (ntk.Scale(0.25), ntk.Scale(0.5, law="cauchy", times=(0.0, 8.0)), ntk.Tangent(ntk.mlp(8)))
@@ -41,9 +42,9 @@ def test_every_labelling_against_a_single_measure(samples, name):
     """T of a row of the pool, bins and rest included, is T of the points with those labels."""
     member, sizes = MEMBERS[name], (30, 21)
     bins = Bins(*sizes, 4, 7, 5)
-    relabelling = Pool(40).relabel(jax.random.key(3), *sizes, bins=bins)
+    relabelling = Pool(40).relabel(jax.random.key(3), samples, bins=bins)
     placed = relabelling.placed(jnp.concatenate(samples))
-    prepared = member.prepare(jax.random.key(4), placed, placed[::2])
+    prepared = member.prepare(jax.random.key(4), Seen(placed, placed[::2]))
     values = prepared.labelled(relabelling, placed)
     assert values.shape == (41, len(member.names)) and (values > 0).all()
     for b in (0, 7, 40):
@@ -62,10 +63,10 @@ def test_every_labelling_against_a_single_measure(samples, name):
 
 def test_moments_are_those_of_labellings(samples):
     """Mean of T over the pool, (1/n_X + 1/n_Y) Σ a, to Monte Carlo error."""
-    relabelling = Pool(4000).relabel(jax.random.key(3), 30, 21, bins=Bins(30, 21, 1, 30, 21))
+    relabelling = Pool(4000).relabel(jax.random.key(3), samples)
     placed = relabelling.placed(jnp.concatenate(samples))
     for member in (ntk.Scale(0.3, times=(0.0, 8.0, 1024.0)), ntk.Tangent(ntk.mlp(8))):
-        prepared = member.prepare(jax.random.key(4), placed, placed)
+        prepared = member.prepare(jax.random.key(4), Seen(placed, placed))
         values = prepared.labelled(relabelling, placed)
         expected = (1 / 30 + 1 / 21) * prepared.moments()[0] * 51 / 50  # without replacement
         np.testing.assert_allclose(values.mean(0), expected, rtol=0.03)

@@ -1,0 +1,94 @@
+"""Two samples in one array: sizes are data, shapes are buckets.
+
+    points = x_1, …, x_{n_X}, y_1, …, y_{n_Y}, padding,   (N, ...)
+
+with n_X and n_Y traced: samples of many sizes share one compiled program. Padding has weight 0 in
+every measure and every labelling, and no place among the points that are relabelled, so that the
+test is that of the n_X + n_Y points: with the same key, the same split, the same labellings and,
+but for rounding, the same statistics. Rounding knows no labels here either (see `calibration`):
+what stands in the padding of placed points is a copy of the last of them.
+
+Where sizes are Python ints, nothing is padded or masked.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax._lib import padding
+from ntkmmd_jax._lib.records import record
+from ntkmmd_jax.measure import SignedMeasure, label_weights, split_sizes
+
+
+@record
+class Pooled:
+    """n_X points of x, n_Y of y, and padding."""
+
+    points: jax.Array  # (N, ...)
+    n_x: Any  # () int
+    n_y: Any  # () int
+
+    @property
+    def n(self) -> Any:
+        """Points that are real."""
+        return self.n_x + self.n_y
+
+    @property
+    def measure(self) -> SignedMeasure:
+        """p̂ − q̂."""
+        labels = jnp.arange(len(self.points)) < self.n_x
+        weights = label_weights(labels, self.n_x, self.n_y)
+        return SignedMeasure(self.points, weights.astype(self.points.dtype))
+
+    @property
+    def both(self) -> tuple[jax.Array, jax.Array]:
+        """x and y, of known sizes."""
+        if not padding.is_full(len(self.points), self.n):
+            raise TypeError(f"x and y are not apart in a bucket of {len(self.points)} places")
+        return self.points[: self.n_x], self.points[self.n_x :]
+
+
+def pooled(samples: Any) -> Pooled:
+    """x and y, as a pair or pooled already."""
+    if isinstance(samples, Pooled):
+        return samples
+    x, y = samples
+    return Pooled(jnp.concatenate([x, y]), len(x), len(y))
+
+
+def in_bucket(x: Any, y: Any) -> Pooled:
+    """x and y on the host, padded to the size of their bucket with copies of the last point."""
+    x, y = np.asarray(x), np.asarray(y)
+    n = len(x) + len(y)
+    filler = np.broadcast_to(y[-1:], (padding.bucket(n) - n, *y.shape[1:]))
+    sizes = (jnp.asarray(len(sample), jnp.int32) for sample in (x, y))
+    return Pooled(jnp.asarray(np.concatenate([x, y, filler])), *sizes)
+
+
+def split_pooled(
+    key: jax.Array, samples: Pooled, fraction: float | tuple[float, float]
+) -> tuple[Pooled, Pooled]:
+    """Split each sample at random into training and test, as `measure.split` does."""
+    places = len(samples.points)
+    n_x, n_y = samples.n_x, samples.n_y
+    m_x, m_y = (_trained(places, fraction, i)[n] for i, n in enumerate((n_x, n_y)))
+    order = padding.grouped_order(jax.random.bits(key, (places,)), n_x, n_y)
+
+    def part(first_x: Any, k_x: Any, first_y: Any, k_y: Any, room: int) -> Pooled:
+        at = jnp.arange(room)
+        chosen = jnp.where(at < k_x, first_x + at, n_x + first_y + at - k_x)
+        chosen = padding.filled(chosen, k_x + k_y)
+        return Pooled(samples.points[order[chosen]], k_x, k_y)
+
+    fractions = fraction if isinstance(fraction, tuple) else (fraction, fraction)
+    room = min(places, int(max(fractions) * places) + 2)
+    rest = min(places, int((1 - min(fractions)) * places) + 2)
+    return part(0, m_x, 0, m_y, room), part(m_x, n_x - m_x, m_y, n_y - m_y, rest)
+
+
+def _trained(places: int, fraction: float | tuple[float, float], which: int) -> jax.Array:
+    """How many of n points to train on, as a table over n, which is traced."""
+    sizes = [0, 0, *(split_sizes(n, n, fraction)[which] for n in range(2, places + 1))]
+    return jnp.asarray(sizes, jnp.int32)

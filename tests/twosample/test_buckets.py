@@ -1,0 +1,119 @@
+"""Samples in buckets: the test of the points that there are, whatever stands behind them."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import ntkmmd_jax as ntk
+from ntkmmd_jax import pooled
+from ntkmmd_jax._lib import padding
+from ntkmmd_jax.twosample import shipped_test
+
+KEY = jax.random.key(1)
+SIZES = ((40, 61), (66, 59), (31, 77), (5, 9))  # the first three in one bucket of 128
+NET = ntk.networks.mlp((32,))
+TESTS = {
+    "net": shipped_test("net", network=NET),
+    "net, batches": shipped_test("net", network=NET, batch_size=7, epochs=2),
+    "net, full": shipped_test("net", network=NET, calibration="full", n_permutations=39),
+    "ntk": shipped_test("ntk", network=NET),
+    "ntk, a third": shipped_test("ntk", network=NET, train_fraction=(1 / 3, 0.7)),
+    "ntk-full": shipped_test("ntk-full", network=NET),
+    "ntk-symmetric": shipped_test("ntk-symmetric", network=NET),
+    "ntk-symmetric, unbiased": shipped_test("ntk-symmetric", network=NET, unbiased=True),
+    "ntk-fuse": shipped_test("ntk-fuse"),
+    "gmmd": shipped_test("gmmd"),
+    "gmmd, unbiased": shipped_test("gmmd", unbiased=True, bandwidth=(0.5, 2.0)),
+}
+
+
+def drawn(n_x, n_y):
+    rng = np.random.default_rng(n_x)
+    return rng.normal(size=(n_x, 3)), 0.3 + 1.2 * rng.normal(size=(n_y, 3))
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_the_same_answer_as_without_padding(name):
+    test, few = TESTS[name], "fuse" in name
+    for sizes in SIZES if name in ("net", "ntk", "ntk-fuse", "gmmd") else SIZES[:1]:
+        x, y = drawn(*sizes)
+        plain, padded = test(KEY, x, y), test.in_bucket(KEY, x, y)
+        assert (padded.n_x, padded.n_y) == sizes
+        # Long training times of `ntk-fuse` see rounding (see `kernels.filtered`), at small n most.
+        tolerance = (0.1 if sum(sizes) < 64 else 0.01) if few else 2e-5
+        scale = np.max(np.abs(plain.null))
+        np.testing.assert_allclose(
+            padded.null, plain.null, atol=(0.3 if few else 1) * tolerance * scale
+        )
+        np.testing.assert_allclose(padded.statistic, plain.statistic, atol=tolerance * scale)
+        assert abs(padded.pvalue - plain.pvalue) <= (0.05 if few else 0)
+        points = np.concatenate([x, y])
+        np.testing.assert_allclose(
+            padded.witness(points),
+            plain.witness(points),
+            atol=(5 * tolerance) * np.max(np.abs(plain.witness(points))),
+        )
+
+
+@pytest.mark.parametrize("name", ["net", "ntk-fuse", "gmmd"])
+def test_sizes_of_a_bucket_share_a_program(name):
+    test = dataclasses.replace(TESTS[name], n_permutations=99)
+    programs = ntk.twosample.contract._run
+    test.in_bucket(KEY, *drawn(40, 61))
+    before = programs._cache_size()
+    for n in (24, 30, 41, 53, 64):
+        test.in_bucket(KEY, *drawn(n, 128 - n - n % 3))
+    assert programs._cache_size() == before
+
+
+def test_two_sample_test_is_in_buckets_where_that_pays():
+    x, y = drawn(40, 61)
+    programs = ntk.twosample.contract._run
+    ntk.two_sample_test(x, y, method="gmmd", n_permutations=98)
+    before = programs._cache_size()
+    ntk.two_sample_test(x[:37], y[:52], method="gmmd", n_permutations=98)
+    assert programs._cache_size() == before
+    momentum = shipped_test("net", network=NET, momentum=0.5)
+    assert momentum.pads_up_to == 0  # padding would be steps
+    np.testing.assert_array_equal(momentum.in_bucket(KEY, x, y).null, momentum(KEY, x, y).null)
+    assert shipped_test("ntk", network=NET, calibration="normal").in_bucket(KEY, x, y).n_x == 40
+
+
+def test_buckets_are_few_and_not_much_larger():
+    sizes = np.arange(2, 70_000)
+    buckets = np.asarray([padding.bucket(int(n)) for n in sizes])
+    assert (buckets >= sizes).all() and (np.diff(buckets) >= 0).all()
+    assert len(np.unique(buckets)) < 32
+    large = sizes > 1024
+    assert (buckets[large] <= 1.25 * sizes[large] + 1).all()
+    assert (buckets[~large] <= np.maximum(64, 2 * sizes[~large])).all()
+
+
+@pytest.mark.parametrize("n_x,n_y", [(3, 4), (40, 61), (300, 301), (512, 700)])
+def test_splits_and_labellings_are_those_of_the_points(n_x, n_y):
+    x, y = np.arange(n_x, dtype=np.float32)[:, None], -1 - np.arange(n_y, dtype=np.float32)[:, None]
+    bucket = pooled.in_bucket(x, y)
+    for fraction in (0.5, 0.3, (0.2, 0.9)):
+        found = pooled.split_pooled(KEY, bucket, fraction)
+        for half, exact in zip(found, ntk.measure.split(KEY, x, y, fraction), strict=True):
+            assert (half.n_x, half.n_y) == tuple(map(len, exact))
+            np.testing.assert_array_equal(half.points[: half.n], np.concatenate(exact))
+    places = len(bucket.points)
+    exact = ntk.calibration.relabel(KEY, n_x, n_y, 30)
+    padded = ntk.calibration.relabel(KEY, bucket.n_x, bucket.n_y, 30, places=places)
+    n = n_x + n_y
+    np.testing.assert_array_equal(padded.labels[:, :n], exact.labels)
+    assert not padded.labels[:, n:].any() and int(padded.observed) == int(exact.observed)
+    np.testing.assert_array_equal(padded.order[:n], exact.order)
+    np.testing.assert_array_equal(padded.order[n:], exact.order[-1])  # no labelled point of its own
+    assert not padded.weights[:, n:].any()
+
+
+def test_a_witness_in_a_bucket_can_be_saved(tmp_path):
+    x, y = drawn(40, 61)
+    for method in ("ntk-fuse", "gmmd"):
+        result = ntk.two_sample_test(x, y, method=method)
+        loaded = ntk.TwoSampleResult.load(result.save(tmp_path / f"{method}.npz"))
+        np.testing.assert_array_equal(loaded.witness(x), result.witness(x))
