@@ -42,7 +42,7 @@ class AtTimes:
         bins = relabelling.bins
         assert bins is not None
         sums = bins.centred(bins.sums(self.filtered(placed)))  # (s + 1, m)
-        return self.statistics(jnp.matmul(relabelling.weights, sums, precision="highest")).T
+        return self.statistics(relabelling.weights @ sums).T
 
     def moved(self, measure: SignedMeasure) -> jax.Array:
         """v = Σ w_i h(z_i), shape (m,)."""
