@@ -24,18 +24,21 @@ IMAGE_PARAMS = IMAGES.init(KEY, PICTURES)
 NAMES = {"bfloat16": DEFAULT, "tensorfloat32": HIGH, "float32": FLOAT32}
 
 
+def equations(jaxpr):
+    """The equations of a program, those of loops and of programs inside too."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for inner in jaxprs_in_params(eqn.params):
+            yield from equations(inner)
+
+
 def precisions(function, *args):
     """The precision of every product and convolution in the program of a function."""
-
-    def walk(jaxpr):
-        for eqn in jaxpr.eqns:
-            if eqn.primitive.name in ("dot_general", "conv_general_dilated"):
-                precision = eqn.params["precision"]
-                yield precision[0] if isinstance(precision, tuple) else precision
-            for inner in jaxprs_in_params(eqn.params):
-                yield from walk(inner)
-
-    return list(walk(jax.make_jaxpr(function)(*args).jaxpr))
+    return [
+        (eqn.params["precision"] or (None,))[0]
+        for eqn in equations(jax.make_jaxpr(function)(*args).jaxpr)
+        if eqn.primitive.name in ("dot_general", "conv_general_dilated")
+    ]
 
 
 def products(x):
