@@ -18,6 +18,7 @@ from typing import Any
 from ntkmmd_jax import calibration, changepoint, datasets, sequential, theory
 from ntkmmd_jax._lib import xla as _xla
 from ntkmmd_jax._lib.cores import use_cores
+from ntkmmd_jax._lib.precision import precision
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
 from ntkmmd_jax.networks import Network, convnet, fourier, freeze, from_flax, mlp
@@ -112,6 +113,7 @@ __all__ = [
     "pilot_null",
     "plan",
     "power_sweep",
+    "precision",
     "sequential",
     "side_by_side",
     "signed_measure",

@@ -31,6 +31,7 @@ import numpy as np
 
 from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.checks import whole
+from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import Bins, asymmetric_mmd2, label_weights, mmd2, unbiased_mmd2
 
@@ -190,6 +191,7 @@ def _shared_key(pool: int) -> jax.Array:
     return jax.random.wrap_key_data(jnp.asarray([pool, 20230203], jnp.uint32))
 
 
+@pinned
 def score_null(relabelling: Relabelling, scores: jax.Array) -> NullStatistics:
     """Σ w_i g(z_i) under every labelling, for scores (n,) of the placed points.
 
@@ -200,8 +202,7 @@ def score_null(relabelling: Relabelling, scores: jax.Array) -> NullStatistics:
     centred_scores = padding.cleared(scores - padding.mean(scores, n), n)
     tolerance = _rounding(centred_scores, 2, n)
     if relabelling.bins is not None:
-        with jax.default_matmul_precision("highest"):
-            values = relabelling.weights @ relabelling.bins.sums(centred_scores)
+        values = relabelling.weights @ relabelling.bins.sums(centred_scores)
         return NullStatistics(values, tolerance)
     values = (1 / n_x + 1 / n_y) * _label_sums(relabelling.labels, centred_scores)
     return NullStatistics(values, tolerance)
@@ -280,8 +281,7 @@ def gram_null(relabelling: Relabelling, gram: jax.Array, *, unbiased: bool) -> N
     if unbiased:
         values = unbiased_mmd2(per_point, relabelling.labels)
     else:
-        with jax.default_matmul_precision("highest"):
-            values = mmd2(gram, relabelling.weights)
+        values = mmd2(gram, relabelling.weights)
     return NullStatistics(values, _rounding(per_point, 4))
 
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.padding import cleared, number
+from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax._lib.tiles import tiled
 
@@ -176,6 +177,7 @@ def random_orders(key: jax.Array, *sizes: int) -> list[jax.Array]:
     return [jnp.argsort(part) for part in jnp.split(bits, np.cumsum(sizes)[:-1])]
 
 
+@pinned
 def mean_gap(scores: jax.Array, weights: jax.Array) -> jax.Array:
     """Σ w_i g(z_i): the mean score on x minus that on y. T̂_net and T̂_a,net if g is trained."""
     return jnp.vdot(weights, scores)
@@ -186,11 +188,13 @@ def mmd2(kernel: jax.Array, weights: jax.Array) -> jax.Array:
     return asymmetric_mmd2(kernel, weights, weights)
 
 
+@pinned
 def asymmetric_mmd2(kernel: jax.Array, test: jax.Array, train: jax.Array) -> jax.Array:
     """w'ᵀ K w of test weights (…, n') and training weights (…, n) with K (n', n)."""
     return jnp.sum((test @ kernel) * train, axis=-1)
 
 
+@pinned
 def unbiased_mmd2(kernel: jax.Array, labels: jax.Array, n: Any = None) -> jax.Array:
     """The unbiased squared MMD: without the diagonal, normalised by 1/n(n−1).
 

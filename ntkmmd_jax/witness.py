@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ntkmmd_jax._lib.points import points_like
+from ntkmmd_jax._lib.precision import jit, pinned
 from ntkmmd_jax._lib.quotient import displaced, quotient
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tiles import tile_by_tile
@@ -73,7 +74,7 @@ class Witness:
         return merged(self.params, displaced(theta, self.velocity, time))
 
 
-@jax.jit
+@jit
 def _scores(witness: Witness, points: jax.Array) -> jax.Array:
     """(f(x; θ0 + t v) − f(x; θ0)) / t, with nothing that cancels: see `quotient`."""
     network, params, v = witness.network, witness.params, witness.velocity
@@ -89,7 +90,7 @@ def in_tiles(function: Any, points: jax.Array) -> jax.Array:
     return tile_by_tile(function, points, TILE)
 
 
-@jax.jit(static_argnames="network")
+@jit(static_argnames="network")
 def velocity(network: Network, params: Params, measure: SignedMeasure) -> Params:
     """v = Σ w_i ∇f(z_i; θ0), the negative gradient of the loss; block by block in n."""
     f, theta = network.trainable(params)
@@ -129,6 +130,7 @@ def exact_witness(network: Network, params: Params, measure: SignedMeasure) -> W
     )
 
 
+@pinned
 def inner(u: Params, v: Params) -> jax.Array:
     """⟨u, v⟩ over all leaves."""
     return jax.tree.reduce(jnp.add, jax.tree.map(jnp.vdot, u, v))

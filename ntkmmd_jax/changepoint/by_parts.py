@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax import calibration
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax.changepoint.by_rows import world_of
 from ntkmmd_jax.changepoint.chart import Chart
 from ntkmmd_jax.changepoint.dependence import Dependence
@@ -66,7 +67,7 @@ def of_test(
     return trusted(jnp.asarray(pair, values.dtype), scales, ratio=ratio, **about), unit
 
 
-@jax.jit(static_argnames="window")
+@jit(static_argnames="window")
 def _world(reference: jax.Array, window: int, block: int | None) -> tuple[World, jax.Array]:
     """The world of a Gaussian kernel, and V of a window over what blocks leave of it."""
     rows = GaussianRows(median_bandwidth(reference[:_MEDIAN]).reshape(1))
@@ -105,7 +106,7 @@ def _rescaled(
     return centre + (values - centre) * sizes**order * variance ** (order or 1)
 
 
-@jax.jit(static_argnames=("window", "size"))
+@jit(static_argnames=("window", "size"))
 def _pairs(
     keys: jax.Array, chart: Chart, reference: jax.Array, world: World, growth: jax.Array,
     *, window: int, size: int,
@@ -126,7 +127,7 @@ def _pairs(
     return jax.lax.map(draw, keys, batch_size=AT_ONCE)
 
 
-@jax.jit(static_argnames=("window", "size", "looks"))
+@jit(static_argnames=("window", "size", "looks"))
 def _streams(
     keys: jax.Array, chart: Chart, reference: jax.Array, world: World, growth: jax.Array,
     *, window: int, size: int, looks: tuple[int, ...],

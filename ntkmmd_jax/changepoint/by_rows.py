@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax import calibration
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax.changepoint.law import World, stream_draws, window_draws
 from ntkmmd_jax.changepoint.rows import Rows
 from ntkmmd_jax.changepoint.threshold import (
@@ -30,7 +31,7 @@ def world_of(
     return World.of(rows.gram(reference[start : start + _MOST]), len(reference), window, block)
 
 
-_world = jax.jit(world_of, static_argnames="window")
+_world = jit(world_of, static_argnames="window")
 
 
 def of_rows(
@@ -68,7 +69,7 @@ def of_rows(
     return dataclasses.replace(found, value=jnp.asarray(at[0], z.dtype), interval=ends)
 
 
-@jax.jit(static_argnames=("window", "draws"))
+@jit(static_argnames=("window", "draws"))
 def of_level(key: jax.Array, world: World, level: float, *, window: int, draws: int) -> Threshold:
     """The threshold that T of a window exceeds with probability `level`."""
     z, scales = window_draws(key, world, window=window, draws=draws)

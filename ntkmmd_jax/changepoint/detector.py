@@ -20,6 +20,7 @@ from jax.core import Tracer
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, as_points, cast, check_finite
+from ntkmmd_jax._lib.precision import jit, pinned
 from ntkmmd_jax.calibration import check_level
 from ntkmmd_jax.changepoint.by_parts import of_test
 from ntkmmd_jax.changepoint.by_rows import of_rows
@@ -38,6 +39,7 @@ from ntkmmd_jax.changepoint.threshold import given, warn_if_doubtful
 from ntkmmd_jax.changepoint.watch import Report, advance
 
 
+@pinned
 def init(
     key: Any,
     reference: Any,
@@ -182,7 +184,7 @@ def as_frames(frames: Any, features: tuple[int, ...]) -> jax.Array:
     return points
 
 
-@jax.jit
+@jit
 def jitted_step(state: State, frames: jax.Array, n: Any) -> tuple[State, Report]:
     """`step` without its checks, of the first n frames; what it says of others means nothing."""
     k = len(frames)

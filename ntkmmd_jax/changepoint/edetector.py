@@ -32,6 +32,7 @@ from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points, check_finite
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import Standard, standard_of
 from ntkmmd_jax.changepoint.detector import as_frames
@@ -177,7 +178,7 @@ def step(state: State, frames: Any) -> tuple[State, Report]:
     return _steps(state, as_frames(frames, state.features))
 
 
-@jax.jit
+@jit
 def _steps(state: State, frames: jax.Array) -> tuple[State, Report]:
     return jax.lax.scan(take_frame, state, frames)
 

@@ -14,6 +14,7 @@ reference would have estimated. So a quantile of them is that of a chart whose r
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.changepoint.dependence import Dependence, dependence
 from ntkmmd_jax.changepoint.rows import grown
@@ -104,7 +105,7 @@ def _block_sums(values: jax.Array, block: jax.Array) -> jax.Array:
     return total[jnp.where(around, end - n, end)] - total[:-1] + rest
 
 
-@jax.jit(static_argnames=("window", "draws"))
+@jit(static_argnames=("window", "draws"))
 def window_draws(key: jax.Array, world: World, *, window: int, draws: int) -> tuple:
     """z of resampled windows, one for each resampled reference, and the scales f of these."""
 
@@ -120,7 +121,7 @@ def window_draws(key: jax.Array, world: World, *, window: int, draws: int) -> tu
     return own.standard(values, scales), scales
 
 
-@jax.jit(static_argnames=("window", "shortest", "horizon", "draws"))
+@jit(static_argnames=("window", "shortest", "horizon", "draws"))
 def stream_draws(
     key: jax.Array, world: World, *, window: int, shortest: int, horizon: int, draws: int
 ) -> tuple:

@@ -21,6 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.changepoint.splits import raised
 from ntkmmd_jax.measure import SignedMeasure
@@ -41,7 +42,7 @@ class Located:
     pvalues: jax.Array  # (d,) of the larger of the two, adjusted
 
 
-@jax.jit(static_argnames=("coverage", "size", "n_permutations"))
+@jit(static_argnames=("coverage", "size", "n_permutations"))
 def locate(
     key: jax.Array,
     prepared: tuple,
@@ -179,7 +180,7 @@ def _contrasts(
     ranks = jnp.argsort(jnp.argsort(jnp.where(both, bits, others), axis=1), axis=1)
     x = (ranks < before.sum()).at[0].set(before)
     of_x, of_y = (_shares(side.astype(means.dtype)) for side in (x, both & ~x))
-    values = jnp.matmul(of_y - of_x, means, precision="highest")
+    values = (of_y - of_x) @ means
     n, m = (jnp.maximum(side.sum(), 1).astype(means.dtype) for side in (before, after))
     values = values.at[0].divide(jnp.sqrt(raised(n, m, correlation)))
     spread = jnp.sqrt(jnp.mean(values**2, axis=0))

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.changepoint.detector import jitted_step
 from ntkmmd_jax.changepoint.runs import RunLengths
@@ -56,7 +57,7 @@ def run_lengths(
     return RunLengths(jnp.minimum(first, looks[-1]), first <= horizon, **about)
 
 
-@jax.jit(static_argnames=("source", "before", "horizon"))
+@jit(static_argnames=("source", "before", "horizon"))
 def _first_alarms(
     state: State,
     keys: jax.Array,
@@ -112,7 +113,7 @@ def explain(state: State) -> Explanation:
     return _explain(state)
 
 
-@jax.jit
+@jit
 def _explain(state: State) -> Explanation:
     witness, frames = state.witness(), state.recent
     scores = witness(frames)

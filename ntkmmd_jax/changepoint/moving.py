@@ -15,6 +15,7 @@ import numpy as np
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points, check_finite
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.changepoint.chart import Chart, chart_test, make_chart
 from ntkmmd_jax.changepoint.state import check_sizes
@@ -73,7 +74,7 @@ def contrast(
     return Contrast(times, values, window=window, method=chart.test.method)
 
 
-@jax.jit(static_argnames="window")
+@jit(static_argnames="window")
 def _contrasts(
     key: jax.Array, chart: Chart, series: jax.Array, times: jax.Array, *, window: int
 ) -> jax.Array:

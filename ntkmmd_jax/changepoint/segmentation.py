@@ -33,6 +33,7 @@ from jax.scipy.special import ndtri
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, check_finite
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.calibration import check_level, check_reach
@@ -178,7 +179,7 @@ def normal_scores(values: np.ndarray) -> np.ndarray:
     return np.asarray(ndtri(ranks))
 
 
-@jax.jit(static_argnames="size")
+@jit(static_argnames="size")
 def bin_grams(key: jax.Array, frames: jax.Array, *, size: int) -> tuple[tuple, jax.Array]:
     """The members, and the Gram matrices of bins of frames by each statistic: (members, s, s).
 
@@ -198,7 +199,7 @@ def bin_grams(key: jax.Array, frames: jax.Array, *, size: int) -> tuple[tuple, j
 
         vectors = jax.lax.map(sums, placed, batch_size=max(1, _AT_ONCE // size))
         vectors = vectors - vectors.mean(0)
-        return jnp.matmul(filtered.filtered(vectors), vectors.T, precision="highest")
+        return filtered.filtered(vectors) @ vectors.T
 
     found = jnp.concatenate([grams(one.filtered) for one in prepared])
     back = jnp.argsort(order)

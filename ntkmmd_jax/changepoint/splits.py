@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax import calibration
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.twosample.fused import fused
 
@@ -110,7 +111,7 @@ def raised(before: jax.Array, after: jax.Array, correlation: Any) -> jax.Array:
     return 1 + 2 * correlation * pairs / (1 / before + 1 / after)
 
 
-@jax.jit(static_argnames="n_permutations")
+@jit(static_argnames="n_permutations")
 def best_split(
     key: jax.Array,
     grams: jax.Array,

@@ -11,6 +11,7 @@ import numpy as np
 
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
+from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.changepoint.by_parts import thinned
 from ntkmmd_jax.changepoint.chart import Chart, make_chart
@@ -75,6 +76,7 @@ class State:
         start = len(self.buffer) - BLOCK + self.filled - self.window
         return jax.lax.dynamic_slice_in_dim(self.buffer, start, self.window)
 
+    @pinned
     def witness(self) -> Any:
         """The witness of reference and window; it takes frames as `chart.standard` gives them."""
         key = jax.random.fold_in(self.key, self.time - 1)
@@ -114,6 +116,7 @@ def in_use(chart: Chart, reference: jax.Array, window: int) -> int:
     return min(len(reference), _WINDOWS * window)
 
 
+@pinned
 def start(
     chart: Chart,
     reference: jax.Array,

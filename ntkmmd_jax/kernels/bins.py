@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.tiles import tiled
 from ntkmmd_jax.kernels.ntk import empirical_ntk
 from ntkmmd_jax.measure import Bins, SignedMeasure
@@ -35,10 +36,11 @@ def bin_gram(network: Network, params: Params, placed: jax.Array, bins: Bins) ->
     return _tiled_gram(network, params, binned, at_rest, bins, max(1, _FLOATS // (2 * p)))
 
 
+@pinned
 def gram_of_sums(sums: jax.Array, bins: Bins) -> jax.Array:
     """The centred Gram matrix of gradients summed over placed bins, and those of the rest."""
     v = bins.centred(sums)
-    return _product(v, v)
+    return v @ v.T
 
 
 def gram_of_kernel(kernel: jax.Array, bins: Bins) -> jax.Array:
@@ -75,15 +77,11 @@ def _tiled_gram(
 
     def row(tile: jax.Array) -> tuple[jax.Array, jax.Array]:
         left = vectors(tile)
-        products = jax.lax.map(lambda other: _product(left, vectors(other)), tiles)
-        return products.swapaxes(0, 1).reshape(len(left), -1)[:, :s], _product(left, rest[None])
+        products = jax.lax.map(lambda other: left @ vectors(other).T, tiles)
+        return products.swapaxes(0, 1).reshape(len(left), -1)[:, :s], left @ rest[:, None]
 
     rows, with_rest = jax.lax.map(row, tiles)
     between = rows.reshape(-1, s)[:s]
     column = with_rest.reshape(-1, 1)[:s]
-    corner = _product(rest[None], rest[None])
+    corner = rest[None] @ rest[:, None]
     return jnp.block([[between, column], [column.T, corner]])
-
-
-def _product(left: jax.Array, right: jax.Array) -> jax.Array:
-    return jnp.matmul(left, right.T, precision="highest")

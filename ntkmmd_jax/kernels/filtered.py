@@ -52,7 +52,7 @@ class Filtered:
     def filtered(self, vectors: jax.Array) -> jax.Array:
         """Φ(tC) v of rows (..., m) for every time, shape (times, ..., m)."""
         filters = iter(self.filters)
-        return jnp.stack([_product(vectors, next(filters)) if t else vectors for t in self.times])
+        return jnp.stack([vectors @ next(filters) if t else vectors for t in self.times])
 
     def moments(self) -> tuple[jax.Array, jax.Array]:
         """Σ_l a_l and Σ_l a_l², a_l = Φ(tλ_l) λ_l the weights of the χ² law of T(t): (times,)."""
@@ -66,7 +66,7 @@ def fit_filters(units: Any, points: jax.Array, times: tuple[float, ...], n: Any 
     features = tile_by_tile(units, points, _TILE)
     mean = padding.mean(features, n)
     centred = padding.cleared(features - mean, n)
-    covariance = _product(centred.T, centred) / jnp.asarray(n, mean.dtype)
+    covariance = centred.T @ centred / jnp.asarray(n, mean.dtype)
     largest = jnp.maximum(_largest(covariance), jnp.finfo(mean.dtype).tiny)
     filters = _filters(covariance / largest, times)
     return Filtered(units, mean, covariance, filters, times=times)
@@ -77,10 +77,10 @@ def _largest(matrix: jax.Array) -> jax.Array:
     start = matrix[jnp.argmax(jnp.diagonal(matrix))]
 
     def power(_: int, v: jax.Array) -> jax.Array:
-        v = _product(matrix, v)
+        v = matrix @ v
         return v / jnp.maximum(jnp.linalg.norm(v), jnp.finfo(v.dtype).tiny)
 
-    return jnp.linalg.norm(_product(matrix, jax.lax.fori_loop(0, 30, power, start)))
+    return jnp.linalg.norm(matrix @ jax.lax.fori_loop(0, 30, power, start))
 
 
 def _filters(relative: jax.Array, times: tuple[float, ...]) -> jax.Array:
@@ -99,15 +99,11 @@ def _filters(relative: jax.Array, times: tuple[float, ...]) -> jax.Array:
 
 def _series(x: jax.Array, one: jax.Array) -> tuple[jax.Array, jax.Array]:
     """D(x) and Φ(x) of a small x."""
-    square = _product(x, x)
-    cube = _product(square, x)
+    square = x @ x
+    cube = square @ x
     return x - square / 2 + cube / 6, one - x / 2 + square / 6 - cube / 24
 
 
 def _double(_: int, both: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
     d, phi = both
-    return 2 * d - _product(d, d), phi - _product(phi, d) / 2
-
-
-def _product(left: jax.Array, right: jax.Array) -> jax.Array:
-    return jnp.matmul(left, right, precision="highest")
+    return 2 * d - d @ d, phi - phi @ d / 2

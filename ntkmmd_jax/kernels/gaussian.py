@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from ntkmmd_jax._lib.padding import cleared, is_full, mean
 from ntkmmd_jax._lib.points import as_points
+from ntkmmd_jax._lib.precision import pinned
 
 
 def gaussian_kernel(x1: Any, x2: Any, bandwidth: Any) -> jax.Array:
@@ -29,13 +30,14 @@ def gaussian_profile(squared: jax.Array, bandwidth: Any) -> jax.Array:
     return reduce(jnp.add, kernels) / len(sigmas)
 
 
+@pinned
 def squared_distances(x1: jax.Array, x2: jax.Array) -> jax.Array:
     """|x − x'|² = |x|² + |x'|² − 2 x·x', shape (n1, n2): one matrix product."""
     x1, x2 = (x.reshape(len(x), -1) for x in (x1, x2))
     centre = x2.mean(0)  # distances do not change, and less cancels
     x1, x2 = x1 - centre, x2 - centre
     norms1, norms2 = jnp.sum(x1**2, axis=1), jnp.sum(x2**2, axis=1)
-    product = jnp.matmul(x1, x2.T, precision="highest")
+    product = x1 @ x2.T
     return jnp.maximum(norms1[:, None] + norms2 - 2 * product, 0)
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from ntkmmd_jax._lib import neural_tangents as _neural_tangents
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.points import as_points
+from ntkmmd_jax._lib.precision import jit, pinned
 from ntkmmd_jax._lib.tiles import tiled
 from ntkmmd_jax.networks import Network, Params, as_network
 from ntkmmd_jax.networks.layers import MLP, activation_fn
@@ -73,7 +74,7 @@ def empirical_ntk(
     return _empirical_ntk(params, x1, x2, network, number, batch_size)
 
 
-@jax.jit(static_argnums=(3, 4, 5))
+@jit(static_argnums=(3, 4, 5))
 def _empirical_ntk(
     params: Params,
     x1: jax.Array,
@@ -150,6 +151,7 @@ def _tile_by_tile(kernel: Callable, x1: jax.Array, x2: jax.Array, size: int) -> 
     return tiles.swapaxes(1, 2).reshape(rows.shape[0] * rows.shape[1], -1)[:n1, :n2]
 
 
+@pinned
 def two_layer_ntk(network: Network, params: Params, x1: Any, x2: Any = None) -> jax.Array:
     """The closed form for f(x) = Σ_k a_k σ(w_k·x + b_k), any activation, shape (n1, n2).
 
@@ -178,10 +180,9 @@ def two_layer_ntk(network: Network, params: Params, x1: Any, x2: Any = None) -> 
         value, slope = jax.jvp(sigma, (z,), (jnp.ones_like(z),))
         return x, r * a * slope, r * value
 
-    with jax.default_matmul_precision("highest"):
-        (x1, slope1, value1), (x2, slope2, value2) = parts(x1), parts(x2)
-        kernel = (1 + x1 @ x2.T) * (slope1 @ slope2.T)
-        return kernel if "readout" in network.frozen else kernel + value1 @ value2.T
+    (x1, slope1, value1), (x2, slope2, value2) = parts(x1), parts(x2)
+    kernel = (1 + x1 @ x2.T) * (slope1 @ slope2.T)
+    return kernel if "readout" in network.frozen else kernel + value1 @ value2.T
 
 
 def _is_two_layer(network: Network) -> bool:
@@ -190,6 +191,7 @@ def _is_two_layer(network: Network) -> bool:
     return known and set(network.frozen) <= {"readout"}
 
 
+@pinned
 def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 100) -> jax.Array:
     """The kernel of an `mlp` whose widths go to infinity, by nt.stax, shape (n1, n2).
 

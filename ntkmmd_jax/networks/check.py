@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import errors
 
+from ntkmmd_jax._lib.precision import jit
+
 if TYPE_CHECKING:
     from ntkmmd_jax.networks.network import Network
 
@@ -108,7 +110,7 @@ def _values(network: "Network", features: tuple[int, ...]) -> np.ndarray:
     return np.stack([first[:, 0], again[:, 0], last[:, -1], alone])
 
 
-@jax.jit(static_argnums=0)
+@jit(static_argnums=0)
 def _evaluated(
     network: "Network", params: Any, noise: Any, batches: jax.Array, points: jax.Array
 ) -> tuple[jax.Array, jax.Array]:

@@ -6,6 +6,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, PartitionSpec
 
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax.power.grid import Cell
 from ntkmmd_jax.power.sampler import Fixed, Sampler, draw
 from ntkmmd_jax.twosample import TwoSampleResult, TwoSampleTest
@@ -60,7 +61,7 @@ def stops_listed(counts: np.ndarray) -> list[int]:
     return np.repeat(np.arange(1, len(counts)), counts[1:]).tolist()
 
 
-@jax.jit(static_argnames=("sampler", "fixed", "sizes", "mesh", "rounds", "size"))
+@jit(static_argnames=("sampler", "fixed", "sizes", "mesh", "rounds", "size"))
 def rejections(
     tests: list[TwoSampleTest],
     traced: dict[str, jax.Array],

@@ -15,13 +15,14 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib.points import as_samples
+from ntkmmd_jax._lib.precision import jit
 
 Sampler = Callable[..., tuple[jax.Array, jax.Array]]
 Fixed = tuple[tuple[str, Any], ...]  # parameters that fix the program, by name
 _DRAWS = 8
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2), inline=True)  # traced once, for all uses
+@jit(static_argnums=(0, 1, 2), inline=True)  # traced once, for all uses
 def draw(
     sampler: Sampler,
     sizes: tuple[int, int],
@@ -117,7 +118,7 @@ def _samples(
     return x, y
 
 
-@jax.jit(static_argnames=("sampler", "sizes", "fixed"))
+@jit(static_argnames=("sampler", "sizes", "fixed"))
 def _look(
     keys: jax.Array,
     traced: dict[str, Any],

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.networks import check_network, fourier, mlp
 from ntkmmd_jax.sequential.bets import AGRAPA, ONS, Bet, BetState
@@ -85,7 +86,7 @@ def begin(
     return _begun(key, learners, bet, features)
 
 
-@jax.jit(static_argnums=(1, 2, 3))
+@jit(static_argnums=(1, 2, 3))
 def _begun(
     key: jax.Array, learners: tuple[Learner, ...], bet: Bet, features: tuple[int, ...]
 ) -> Bettor:
@@ -99,9 +100,8 @@ def _begun(
 def take_block(bettor: Bettor, block: Block) -> tuple[Bettor, jax.Array]:
     """Bet on a block in standard coordinates, then learn from it: log E of every witness, (k,)."""
     pairs = list(zip(bettor.learners, bettor.learned, strict=True))
-    with jax.default_matmul_precision("highest"):
-        scores = jnp.concatenate([one.scores(known, block.points) for one, known in pairs])
-        learned = tuple(one.learn(known, block) for one, known in pairs)
+    scores = jnp.concatenate([one.scores(known, block.points) for one, known in pairs])
+    learned = tuple(one.learn(known, block) for one, known in pairs)
     s = gaps(block, scores)
     paid = payoff(block, s, jnp.sqrt(bettor.square))
     log_e = jnp.log1p(bettor.bet.fraction(bettor.bets) * paid)

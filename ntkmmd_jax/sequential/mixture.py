@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib.points import points_like
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.sequential.bettor import Bettor, begin
 from ntkmmd_jax.sequential.recipe import from_recipe, is_own, learners_of, recipe
@@ -44,6 +45,6 @@ class BetWitness:
         return jax.eval_shape(shapes, jax.random.key(0))
 
 
-@jax.jit
+@jit
 def _scores(witness: BetWitness, points: jax.Array) -> jax.Array:
     return witness.shares @ witness.bettor.scores(points)

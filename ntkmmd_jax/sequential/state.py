@@ -24,6 +24,7 @@ from jax.core import Tracer
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import Standard, blank_standard, standard_of
 from ntkmmd_jax.calibration import check_level
@@ -219,7 +220,7 @@ def _single(batch: Any, features: tuple[int, ...]) -> Any:
     return jnp.reshape(jnp.asarray(batch), (1, *features)) if shape == features else batch
 
 
-@jax.jit
+@jit
 def _steps(state: State, points: jax.Array, present: jax.Array) -> tuple[State, jax.Array]:
     """The blocks of a chunk, one after the other; those that are not there change nothing."""
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples, check_finite
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.quotient import displaced, quotient, remainder
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.measure import SignedMeasure, Visits, mean_gap, signed_measure
@@ -86,7 +87,7 @@ def compare(
     return _compare(as_key(key), x, y, times, network, batch_size)
 
 
-@jax.jit(static_argnums=(4, 5))
+@jit(static_argnums=(4, 5))
 def _compare(
     key: jax.Array,
     x: jax.Array,

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib.precision import pinned
+
 
 def training_times(times: Any) -> jax.Array:
     """Check and convert training times: positive, one or more."""
@@ -15,6 +17,7 @@ def training_times(times: Any) -> jax.Array:
     return jnp.asarray(times, jnp.result_type(float))
 
 
+@pinned
 def fitted_slope(times: jax.Array, errors: jax.Array) -> jax.Array:
     """The least-squares slope of log error against log t; NaN for fewer than two distinct times.
 

@@ -15,6 +15,7 @@ import numpy as np
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.normals import normal
 from ntkmmd_jax._lib.points import as_points, as_samples, check_finite
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.quotient import quotient
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.measure import signed_measure
@@ -70,7 +71,7 @@ def kernel_drift(
     return _kernel_drift(as_key(key), x, y, points, training_times(times), network, batch_size)
 
 
-@jax.jit(static_argnums=(5, 6))
+@jit(static_argnums=(5, 6))
 def _kernel_drift(
     key: jax.Array,
     x: jax.Array,
@@ -140,7 +141,7 @@ def lemma_constants(
     network, points = as_network(network), as_points(points)
     f, theta = network.trainable(params)
 
-    @jax.jit
+    @jit
     def curvature(z: jax.Array) -> jax.Array:
         """|D²f| at one point."""
 
@@ -161,7 +162,7 @@ def lemma_constants(
     return LemmaConstants(gradient, hessian, 4 * hessian * gradient**2, radius / (2 * gradient))
 
 
-@jax.jit(static_argnums=0)
+@jit(static_argnums=0)
 def steepest_gradient(network: Network, params: Params, points: jax.Array) -> jax.Array:
     """max |∇f(z; θ)| over the points z."""
     f, theta = network.trainable(params)

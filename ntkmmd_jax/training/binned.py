@@ -23,6 +23,7 @@ from jax.flatten_util import ravel_pytree
 
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import save_leaves
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import Bins, SignedMeasure
@@ -152,7 +153,7 @@ class BinnedStream:
         return save_leaves(path, self, kind=_KIND, **about)
 
 
-@jax.jit(static_argnums=0)
+@jit(static_argnums=0)
 def _chunk_gradients(network: Network, params: Params, chunks: SignedMeasure) -> jax.Array:
     """One chunk after the other, lest rounding depend on where in a block it stands."""
     return jax.lax.map(lambda one: ravel_pytree(velocity(network, params, one))[0], chunks)

@@ -21,6 +21,7 @@ from jax.core import Tracer
 
 from ntkmmd_jax._lib.files import FileError, load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.points import as_points, check_finite
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import SignedMeasure
@@ -151,7 +152,7 @@ def checked_points(stream: Any, batch: Any, name: str) -> jax.Array:
     return batch
 
 
-@jax.jit
+@jit
 def _step(stream: WitnessStream, x: jax.Array | None, y: jax.Array | None) -> WitnessStream:
     _, theta = stream.network.trainable(stream.params)
     at = displaced(theta, stream.velocity, stream.time)

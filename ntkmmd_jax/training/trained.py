@@ -9,6 +9,7 @@ import numpy as np
 from ntkmmd_jax._lib.optimizer import updates
 from ntkmmd_jax._lib.padding import is_full
 from ntkmmd_jax._lib.points import as_points
+from ntkmmd_jax._lib.precision import jit, pinned
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import SignedMeasure, Visits
 from ntkmmd_jax.networks import Network, Params, two_layer
@@ -46,7 +47,7 @@ def trained_witness(
     return trajectory(key, network, params, measure, sgd, n=n)[-1]
 
 
-@jax.jit(static_argnames="network")
+@jit(static_argnames="network")
 def _two_layer_witness(
     key: jax.Array, network: Network, params: Params, measure: SignedMeasure, sgd: SGD, n: Any
 ) -> Witness:
@@ -83,12 +84,13 @@ class Trajectory:
         points = as_points(points, "the points")
         return jax.vmap(lambda v, t: self._witness(v, t)(points))(self.velocity, self.time)
 
+    @pinned
     def statistics(self, measure: SignedMeasure) -> jax.Array:
         """T̂_net after each count of samples: the mean gap on a measure, shape (len(counts),)."""
         return self.scores(measure.points) @ measure.weights
 
 
-@jax.jit(static_argnames=("network", "every"))
+@jit(static_argnames=("network", "every"))
 def trajectory(
     key: jax.Array,
     network: Network,

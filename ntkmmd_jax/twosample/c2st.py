@@ -20,6 +20,7 @@ import optax
 
 from ntkmmd_jax._lib.optimizer import updates
 from ntkmmd_jax._lib.points import points_like
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, score_null
 from ntkmmd_jax.measure import SignedMeasure, Visits, mean_gap, signed_measure, split_sizes
@@ -82,7 +83,7 @@ def _positive(logits: jax.Array) -> jax.Array:
     return jnp.where(jnp.isnan(logits), jnp.nan, (logits > 0).astype(logits.dtype))
 
 
-@jax.jit
+@jit
 def _logits(witness: LogitWitness, points: jax.Array) -> jax.Array:
     return in_tiles(lambda x: witness.network(witness.params, x) + witness.bias, points)
 

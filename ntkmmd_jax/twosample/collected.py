@@ -16,6 +16,7 @@ import numpy as np
 
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.points import points_like
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tiles import even_size, tiled
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
@@ -65,7 +66,7 @@ def collected(relabelling: Relabelling, placed: jax.Array, bandwidths: jax.Array
         def sums(exponent: jax.Array, of_kernel: tuple) -> tuple[jax.Array, tuple]:
             kernel = jnp.exp(-of_kernel[0] * exponent)
             centred = kernel - of_kernel[1]
-            left, right = jnp.matmul(v[row], centred, precision="highest"), v[column]
+            left, right = v[row] @ centred, v[column]
             form = jnp.sum(left * right, axis=1)
             cross = (left @ right[-1] + right @ left[-1]) / 2
             squares = jnp.sum((kernel**2 * right[-1]).sum(1) * v[row, -1])
@@ -137,7 +138,7 @@ class CollectionWitness:
         return cls(*(jnp.zeros(shape) for shape in (points, points[:1], kernels, kernels)))
 
 
-@jax.jit
+@jit
 def _witness_values(witness: CollectionWitness, points: jax.Array) -> jax.Array:
     def values(block: jax.Array) -> jax.Array:
         families = exponents(block, witness.points), rates(witness.bandwidths), witness.shares

@@ -20,6 +20,7 @@ from jax.core import Tracer
 from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import Standard, standard_of
 from ntkmmd_jax.calibration import labellings
@@ -267,7 +268,7 @@ def _forget_programs() -> None:
         programs.clear_cache()
 
 
-@jax.jit
+@jit
 def _run(test: TwoSampleTest, key: jax.Array, samples: Sample | Pooled) -> TwoSampleResult:
     samples = pooled(samples)
     k_standard = jax.random.fold_in(key, _STANDARD)

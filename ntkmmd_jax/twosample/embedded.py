@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ntkmmd_jax._lib.points import points_like
+from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, score_null
 from ntkmmd_jax.kernels import gaussian_kernel
@@ -28,7 +29,7 @@ class Embedding:
         if self.method == "me":
             return gaussian_kernel(z, self.anchors, 1.0)
         window = jnp.exp(-0.5 * jnp.sum(z**2, axis=1))[:, None]
-        phase = jnp.matmul(z, self.anchors.T, precision="highest")
+        phase = z @ self.anchors.T
         return jnp.concatenate([window * jnp.sin(phase), window * jnp.cos(phase)], axis=1)
 
 
@@ -41,6 +42,7 @@ class EmbeddingWitness:
     coefficients: jax.Array  # (J,) or (2J,), Σ⁻¹ δ
     features: tuple[int, ...] = static()  # shape of one point
 
+    @pinned
     def __call__(self, points: Any) -> jax.Array:
         """The differences at points of shape (n, ...): large where p exceeds q. Shape (n,)."""
         points = points_like(points, self.features)
@@ -64,7 +66,7 @@ class EmbeddingWitness:
 
 def _covariance(features: jax.Array) -> jax.Array:
     centred = features - features.mean(0)
-    return jnp.matmul(centred.T, centred, precision="highest") / (len(features) - 1)
+    return centred.T @ centred / (len(features) - 1)
 
 
 def embedding_statistic(f_x: jax.Array, f_y: jax.Array, gamma: Any) -> tuple[jax.Array, jax.Array]:

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib.points import points_like
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.kernels.units import GradientUnits, KernelUnits, RadialUnits
 from ntkmmd_jax.witness import KINDS, in_tiles, savable
@@ -40,7 +41,7 @@ class UnitsWitness:
         return cls(units, jnp.zeros(described["readout"]), jnp.zeros(()), features=features)
 
 
-@jax.jit
+@jit
 def _values(witness: UnitsWitness, points: jax.Array) -> jax.Array:
     return in_tiles(lambda z: witness.units(z) @ witness.coefficients, points) - witness.constant
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.points import points_like
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tiles import even_size, tiled
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
@@ -65,7 +66,7 @@ class KernelWitness:
         return cls(*(jnp.zeros(shape) for shape in shapes))
 
 
-@jax.jit
+@jit
 def _witness_values(witness: KernelWitness, points: jax.Array) -> jax.Array:
     def values(block: jax.Array) -> jax.Array:
         return gaussian_kernel(block, witness.points, witness.bandwidths) @ witness.weights
@@ -220,7 +221,7 @@ def tiled_null(
         row, column = tile
         kernel = gaussian_kernel(points[row], points[column], bandwidths) - constant
         times = jnp.where(row == column, 1, 2).astype(u.dtype)  # below the diagonal, the mirror
-        left, right = jnp.matmul(v[row], kernel, precision="highest"), v[column]
+        left, right = v[row] @ kernel, v[column]
         form = jnp.sum(left * right, axis=1)
         cross = (left @ right[-1] + right @ left[-1]) / 2
         return (totals[0] + times * form, totals[1] + times * cross), None

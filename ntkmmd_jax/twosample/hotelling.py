@@ -18,6 +18,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ntkmmd_jax._lib.laws import f_law
 from ntkmmd_jax._lib.points import as_samples, check_finite, points_like
+from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
 from ntkmmd_jax.measure import mmd2, signed_measure
@@ -45,6 +46,7 @@ class LinearWitness:
     direction: jax.Array  # v, of the shape of one point
     centre: jax.Array  # m, likewise
 
+    @pinned
     def __call__(self, points: Any) -> jax.Array:
         """The score at points of shape (n, ...): positive where p is the likelier. Shape (n,)."""
         points = points_like(points, self.centre.shape)
@@ -245,13 +247,13 @@ def shrunk_null(
     unit = largest * jnp.where(unit == 0, 1, unit)
     z = z / unit
     rows = z.T if d <= n else z
-    gram = jnp.matmul(rows, rows.T, precision="highest")
+    gram = rows @ rows.T
     factor = jnp.linalg.cholesky((1 - shrinkage) / (n - 1) * gram + shrinkage * jnp.eye(len(gram)))
     weights = relabelling.weights.astype(z.dtype)
     observed = weights[relabelling.observed]
     if d <= n:
         white = solve_triangular(factor, z.T, lower=True).T
-        values = jnp.sum(jnp.matmul(weights, white, precision="highest") ** 2, axis=1)
+        values = jnp.sum((weights @ white) ** 2, axis=1)
         spread = jnp.mean(jnp.sum(white**2, axis=1))
         direction = cho_solve((factor, True), observed @ z)
     else:

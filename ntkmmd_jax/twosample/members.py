@@ -50,7 +50,7 @@ class AtTimes:
     def labelled(self, relabelling: Relabelling, placed: jax.Array) -> jax.Array:
         """T(t) of every labelling, shape (B + 1, times)."""
         sums = relabelling.sums(self.filtered(placed))
-        return self.statistics(jnp.matmul(relabelling.weights, sums, precision="highest")).T
+        return self.statistics(relabelling.weights @ sums).T
 
     def moved(self, measure: SignedMeasure) -> jax.Array:
         """v = Σ w_i h(z_i), shape (m,)."""

@@ -25,6 +25,7 @@ from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points, check_finite, points_like
+from ntkmmd_jax._lib.precision import jit, pinned
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import Standard, blank_standard
 from ntkmmd_jax.networks import as_network
@@ -169,7 +170,7 @@ class PilotNull(Calibration):
             return cls(test, prepared, jnp.asarray(reference), jnp.asarray(null), **about)
 
 
-@jax.jit(static_argnames="single")
+@jit(static_argnames="single")
 def _report(
     pilot: PilotNull, key: jax.Array, samples: jax.Array, level: Any, *, single: bool
 ) -> PilotReport:
@@ -227,6 +228,7 @@ def pair_statistics(
     return jax.lax.map(draw, keys, batch_size=AT_ONCE)
 
 
+@pinned
 def pilot_null(
     key: Any,
     reference: Any,
@@ -269,6 +271,6 @@ def pilot_null(
     return dataclasses.replace(empty, null=_draws(empty, jax.random.split(k_draws, n_draws)))
 
 
-@jax.jit
+@jit
 def _draws(pilot: PilotNull, keys: jax.Array) -> jax.Array:
     return pair_statistics(keys, pilot.statistic, pilot.reference, pilot.sizes, pilot.contiguous)

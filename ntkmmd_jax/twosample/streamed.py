@@ -16,6 +16,7 @@ from flax import linen, nnx
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, as_points, check_finite
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax.calibration import check_level, check_reach, labellings
 from ntkmmd_jax.measure import Bins
@@ -149,7 +150,7 @@ def _scores(
     return np.split(scores, np.cumsum(sizes)[:-1])
 
 
-@jax.jit(static_argnums=(3, 4, 5))
+@jit(static_argnums=(3, 4, 5))
 def _calibrate(
     key: jax.Array, scores: jax.Array, level: Any, n_x: int, n_permutations: int, bins: Bins | None
 ) -> TwoSampleResult:

@@ -13,8 +13,10 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
+from ntkmmd_jax._lib.precision import pinned
 
-@jax.default_matmul_precision("highest")
+
+@pinned
 def t_squared(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """T², the direction S⁺ (x̄ − ȳ) and the rank r of S, of samples (n_X, d) and (n_Y, d).
 

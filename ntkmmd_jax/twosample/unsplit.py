@@ -17,6 +17,7 @@ import numpy as np
 
 from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax.calibration import Relabelling, labellings
 from ntkmmd_jax.kernels import gram_of_sums
 from ntkmmd_jax.measure import Bins
@@ -51,7 +52,7 @@ def unsplit_test(test: NTKMMD, key: Any, stream: BinnedStream) -> TwoSampleResul
     return dataclasses.replace(found, witness=stream.witness_of(bins, rows, rest))
 
 
-@jax.jit
+@jit
 def _of_points(
     test: NTKMMD, key: jax.Array, params: Params, x: jax.Array, y: jax.Array
 ) -> TwoSampleResult:
@@ -62,7 +63,7 @@ def _of_points(
     return dataclasses.replace(found, method=test.method, n_x=len(x), n_y=len(y))
 
 
-@jax.jit(static_argnums=1)
+@jit(static_argnums=1)
 def _relabel(key: jax.Array, bins: Bins, test: NTKMMD) -> Relabelling:
     return calibration.relabel_bins(test.keys(key).null, bins, test.n_permutations)
 
@@ -79,12 +80,12 @@ def _gram(placed: list[np.ndarray], bins: Bins) -> jax.Array:
     return total
 
 
-@jax.jit(static_argnums=2, donate_argnums=0)
+@jit(static_argnums=2, donate_argnums=0)
 def _add_products(total: jax.Array, part: jax.Array, bins: Bins) -> jax.Array:
     return total + gram_of_sums(part, bins)
 
 
-@jax.jit
+@jit
 def _of_gram(test: NTKMMD, relabelling: Relabelling, gram: jax.Array) -> TwoSampleResult:
     bins = relabelling.bins
     assert bins is not None
