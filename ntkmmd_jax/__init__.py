@@ -17,6 +17,7 @@ from typing import Any
 
 from ntkmmd_jax import calibration, changepoint, datasets, sequential, theory
 from ntkmmd_jax._lib import xla as _xla
+from ntkmmd_jax._lib.cache import cache
 from ntkmmd_jax._lib.cores import use_cores
 from ntkmmd_jax._lib.precision import precision
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
@@ -96,6 +97,7 @@ __all__ = [
     "TwoSampleTest",
     "Witness",
     "binned",
+    "cache",
     "calibration",
     "changepoint",
     "compare",

@@ -2,12 +2,30 @@
 
 import dataclasses
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
-# Most of the tests' time is compilation: this cuts it by more than half. It comes before jax is
-# imported. Programs that run longer than they compile take `compiler_options=LONG`.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"
-LONG = {"xla_backend_optimization_level": 1}
+# Most of the tests' time is compilation: these cut it to a third. They come before jax is imported.
+# Programs that run longer than they compile take `compiler_options=LONG`.
+QUICK = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false"
+)
+LONG = {
+    "xla_backend_optimization_level": 1,
+    "xla_llvm_disable_expensive_passes": False,
+    "xla_cpu_use_fusion_emitters": True,
+}
+if QUICK not in os.environ.get("XLA_FLAGS", ""):  # workers have the flags of their master
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
+
+# One cache for one run: workers, notebooks and processes that tests start share their programs.
+PROGRAMS = None
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    PROGRAMS = tempfile.mkdtemp(prefix="ntkmmd-programs-")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = PROGRAMS
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 # Batched LAPACK on small matrices: threads of its own would only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -25,6 +43,12 @@ contract._PROGRAMS = 10**9
 
 # Types meet only where the code says so: int32 with float32 is an error in every test.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+def pytest_unconfigure():
+    """Whoever made the folder of programs removes it: the master, when its workers are done."""
+    if PROGRAMS is not None:
+        shutil.rmtree(PROGRAMS, ignore_errors=True)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -2,11 +2,13 @@
 
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ntkmmd_jax.cli.cache import cache
 from ntkmmd_jax.cli.detect import detect
 from ntkmmd_jax.cli.inputs import (
     LAPACK,
@@ -35,11 +37,27 @@ app.command()(detect)
 app.command()(plan)
 app.command()(watch)
 app.command()(segment)
+app.command()(cache)
 
 
 @app.callback()
-def _commands() -> None:
-    """Keep `test` a command of its own, however many there are."""
+def _keep(
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--cache/--no-cache",
+            envvar="NTKMMD_CACHE",
+            help="Keep compiled programs in your cache folder, so that the next command starts "
+            "sooner; `ntkmmd cache` shows and clears them",
+        ),
+    ] = True,
+) -> None:
+    """Switch on the cache before any command, without a word if there is no place for it."""
+    import ntkmmd_jax as ntk
+
+    if keep:
+        warnings.filterwarnings("ignore", "compiled programs are not kept", RuntimeWarning)
+        ntk.cache()
 
 
 @app.command()

@@ -20,7 +20,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from ntkmmd_jax._lib.files import fields_of, plain
 from ntkmmd_jax.networks import Network
 from ntkmmd_jax.power.grid import Cell
-from ntkmmd_jax.power.sampler import Sampler, draw
+from ntkmmd_jax.power.sampler import Sampler, draw, numbers_of
 from ntkmmd_jax.twosample import TwoSampleTest
 
 _HOST = ("pure_callback", "io_callback")  # Python behind them, which no jaxpr shows
@@ -43,7 +43,7 @@ def _digest(value: Any, known: dict[int, bytes]) -> bytes:
             known[id(value)] = _hash(*_jaxpr_parts(value, known))
         return known[id(value)]
     if isinstance(value, jax.Array | np.ndarray | np.generic):
-        numbers = _numbers(value)
+        numbers = numbers_of(value)
         return _hash(str(numbers.dtype), str(numbers.shape), numbers.tobytes())
     if isinstance(value, tuple | list):
         return _hash("sequence", *(_digest(item, known) for item in value))
@@ -82,12 +82,6 @@ def _hash(*parts: str | bytes) -> bytes:
         part = part.encode() if isinstance(part, str) else part
         digest.update(len(part).to_bytes(8, "little") + part)  # no part runs into the next
     return digest.digest()
-
-
-def _numbers(value: Any) -> np.ndarray:
-    """An array, or the words of random keys, on the host."""
-    is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
-    return np.asarray(jax.random.key_data(value) if is_key else value)
 
 
 def _without_addresses(text: str) -> str:
@@ -169,7 +163,7 @@ def _described(value: Any) -> Any:
     if isinstance(value, Network):
         return value.recipe or [_name(value.init), _name(value.apply), *value.frozen]
     if isinstance(value, jax.Array | np.generic | np.ndarray):
-        numbers = _numbers(value)
+        numbers = numbers_of(value)
         small = numbers.size <= _SMALL
         return numbers.tolist() if small else f"{numbers.shape} {_digest(value, {}).hex()[:16]}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

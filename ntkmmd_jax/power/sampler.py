@@ -7,12 +7,15 @@ numbers, that are not the same for every key.
 """
 
 import functools
+import hashlib
 import inspect
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ntkmmd_jax._lib.points import as_samples
 from ntkmmd_jax._lib.precision import jit
@@ -20,6 +23,45 @@ from ntkmmd_jax._lib.precision import jit
 Sampler = Callable[..., tuple[jax.Array, jax.Array]]
 Fixed = tuple[tuple[str, Any], ...]  # parameters that fix the program, by name
 _DRAWS = 8
+_partials = weakref.WeakValueDictionary()  # the first of equals, as long as its programs live
+
+
+def one_of_equals(sampler: Sampler) -> Sampler:
+    """Take the same object for every `partial` of a function with equal arguments.
+
+    A program belongs to the object from which it was traced, and Python tells equal partials apart.
+    Numbers are equal if they are so to the last bit and of one type: 1 may fix a shape where 1.0 is
+    traced. Arrays are compared by what is in them. What cannot be hashed is equal to itself alone.
+    """
+    if type(sampler) is not functools.partial or vars(sampler):
+        return sampler
+    leaves, structure = jax.tree.flatten((sampler.args, sampler.keywords))
+    try:
+        same = (sampler.func, structure, tuple(map(_value, leaves)))
+        if (first := _partials.get(same)) is not None:
+            return first
+    except TypeError:
+        return sampler
+    # Of numpy's arrays a copy, which nobody can write to after the program is traced.
+    args, keywords = jax.tree.unflatten(structure, map(_copied, leaves))
+    return _partials.setdefault(same, functools.partial(sampler.func, *args, **keywords))
+
+
+def _value(leaf: Any) -> tuple:
+    if isinstance(leaf, jax.Array | np.ndarray) and leaf.dtype != object:
+        numbers = numbers_of(leaf)
+        return type(leaf), str(leaf.dtype), numbers.shape, hashlib.sha256(numbers.tobytes()).digest()
+    return type(leaf), repr(leaf), leaf
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
+def numbers_of(value: Any) -> np.ndarray:
+    """An array, or the words of random keys, on the host."""
+    is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(value) if is_key else value)
 
 
 @jit(static_argnums=(0, 1, 2), inline=True)  # traced once, for all uses

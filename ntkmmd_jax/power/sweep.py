@@ -24,7 +24,7 @@ from ntkmmd_jax.power.checkpoint import Checkpoint
 from ntkmmd_jax.power.fingerprint import configuration
 from ntkmmd_jax.power.grid import Cell, cells_of
 from ntkmmd_jax.power.replicas import count, stops_listed
-from ntkmmd_jax.power.sampler import Sampler, check_draws
+from ntkmmd_jax.power.sampler import Sampler, check_draws, one_of_equals
 from ntkmmd_jax.power.table import PowerRow, PowerTable
 from ntkmmd_jax.twosample import TwoSampleTest, make_test
 
@@ -50,8 +50,9 @@ def power_sweep(
     Args:
         key: A JAX key or an int seed.
         tests: Names to tests (or method names); or a sequence of method names.
-        sampler: `sampler(key, n_x, n_y, **point) -> (x, y)`, pure JAX. Pass one and the same object
-            to every call: a new lambda or partial is a new program, compiled anew.
+        sampler: `sampler(key, n_x, n_y, **point) -> (x, y)`, pure JAX. Pass one and the same
+            function to every call, or partials of it with equal arguments: a new lambda is a new
+            program, compiled anew.
         grid: Parameter names to values; all combinations are run. `n`, `n_x`, `n_y` are sizes; else
             a name goes to the sampler if it takes it; else it is an option of the tests that have
             it, or of their `mlp` (widths, activation, …). Floats are traced and never recompile.
@@ -69,6 +70,7 @@ def power_sweep(
     """
     key = as_key(key)
     tests = _as_tests(tests)
+    sampler = one_of_equals(sampler)
     cells = cells_of(tests, sampler, grid, n)
     _check_whole("n_runs", n_runs)
     if batch_size is not None:

@@ -1,5 +1,7 @@
 """What a sweep asks of its sampler, before it starts."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax.power import sampler as sampler_module
-from ntkmmd_jax.power.sampler import check_draws
+from ntkmmd_jax.power.sampler import check_draws, one_of_equals
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -111,3 +113,57 @@ def test_a_repeated_sweep_pays_once():
     check(sampler, scale=2.0)
     assert sampler_module._look._cache_size() == before + 1  # one program for all floats
     assert len(traced) == 1
+
+
+def moved(key, n_x, n_y, *, by, scale=1.0):
+    k_x, k_y = jax.random.split(key)
+    return normals(k_x, n_x), scale * normals(k_y, n_y) + jnp.asarray(by)
+
+
+def test_equal_partials_are_one_program():
+    """Three sweeps in a loop, each with a partial of its own, compile what one does."""
+    compiled = []
+
+    def listen(event, seconds, **_):
+        if event.endswith("backend_compile_duration"):
+            compiled.append(seconds)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    counts = []
+    for _ in range(3):
+        sampler = functools.partial(moved, by=np.array([0.0, 3.0], np.float32))
+        options = {"n": 6, "n_runs": 4, "progress": False}
+        table = ntk.power_sweep(0, ["hotelling"], sampler, {"scale": [1.0, 2.0]}, **options)
+        counts.append((len(compiled), [row.rejections for row in table.rows]))
+    jax.monitoring.unregister_event_duration_listener(listen)
+    assert counts[0][0] > 0 and counts == [counts[0]] * 3
+
+
+def test_which_partials_are_equal():
+    by = np.array([0.0, 3.0], np.float32)
+    first = one_of_equals(functools.partial(moved, by=by, scale=2.0))
+    assert one_of_equals(functools.partial(moved, scale=2.0, by=by.copy())) is first
+    others = [
+        functools.partial(moved, by=by, scale=2),  # a whole number may fix a shape
+        functools.partial(moved, by=by, scale=np.float32(2)),
+        functools.partial(moved, by=by),
+        functools.partial(moved, by=by + 1, scale=2.0),
+        functools.partial(moved, by=jnp.asarray(by), scale=2.0),
+        functools.partial(moved, by=tuple(by.tolist()), scale=2.0),
+        functools.partial(nan_below_zero, by=by, scale=2.0),
+    ]
+    kept = [one_of_equals(other) for other in others]
+    assert len({id(sampler) for sampler in (first, *kept)}) == 8
+    signed = [one_of_equals(functools.partial(moved, by=zero)) for zero in (0.0, -0.0)]
+    assert signed[0] is not signed[1]
+    by += 1  # what was traced stays as it was
+    assert first.keywords["by"].tolist() == [0.0, 3.0]
+    assert one_of_equals(moved) is moved
+
+
+def test_partials_of_what_cannot_be_hashed_are_told_apart():
+    class Unhashable:
+        __hash__ = None
+
+    one = functools.partial(moved, by=Unhashable())
+    assert one_of_equals(one) is one
