@@ -21,7 +21,7 @@ from ntkmmd_jax.calibration import NullStatistics, labellings
 from ntkmmd_jax.kernels import bin_gram, empirical_ntk
 from ntkmmd_jax.measure import SignedMeasure, interleaved, mean_gap, signed_measure, split_sizes
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
-from ntkmmd_jax.pooled import Pooled, pooled
+from ntkmmd_jax.pooled import pooled
 from ntkmmd_jax.training import SGD, trained_witness
 from ntkmmd_jax.twosample.binned import POINTS, bins_of, bins_of_pooled, bins_reach, check_bins
 from ntkmmd_jax.twosample.calibrations import Asymptotic, Full
@@ -92,7 +92,7 @@ class WitnessTest(TwoSampleTest):
         trained = labellings(n_x - m_x, n_y - m_y) if both else 1
         return trained * labellings(m_x, m_y), where
 
-    def find_witness(self, key: jax.Array, params: Params, train: Pooled) -> Witness:
+    def find_witness(self, key: jax.Array, params: Params, train: Samples) -> Witness:
         """The witness of two samples, from θ0."""
         raise NotImplementedError
 
@@ -146,10 +146,10 @@ class NTKMMD(WitnessTest):
         bins = bins_of(n_x, n_y, self.bins) if self.train_fraction is None else None
         return super().reach(n_x, n_y) if bins is None else bins_reach(bins)
 
-    def find_witness(self, key: jax.Array, params: Params, train: Pooled) -> Witness:
+    def find_witness(self, key: jax.Array, params: Params, train: Samples) -> Witness:
         """g(x) = Σ_i K_0(x, z_i) w_i."""
         del key  # nothing is random
-        return exact_witness(self.network, params, train.measure)
+        return exact_witness(self.network, params, pooled(train).measure)
 
     def statistic(self, key: jax.Array, prepared: Params, x: jax.Array, y: jax.Array) -> jax.Array:
         """T_NTK = |v|², which needs no scores, for one of many pairs of samples."""
@@ -219,8 +219,9 @@ class NetMMD(WitnessTest):
         names = [field.name for field in dataclasses.fields(SGD)]
         return SGD(**{name: getattr(self, name) for name in names})
 
-    def find_witness(self, key: jax.Array, params: Params, train: Pooled) -> Witness:
+    def find_witness(self, key: jax.Array, params: Params, train: Samples) -> Witness:
         """Train on x and y; in order, they alternate."""
+        train = pooled(train)
         measure = train.measure
         if not self.shuffle:
             order = interleaved(train.n_x, train.n_y)

@@ -40,7 +40,7 @@ def test_the_same_answer_as_without_padding(name):
 def test_the_same_answer_of_the_default_but_for_rounding():
     """Its long training times see rounding in float32 (see `kernels.filtered`), and none in 64."""
     test = shipped_test("ntk-fuse")
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         for sizes in (SIZES[0], SIZES[-1]):
             assert_same(test, *drawn(*sizes), tolerance=1e-6)
     x, y = drawn(*SIZES[0])
