@@ -9,6 +9,7 @@ ROOT = Path(ntkmmd_jax.__file__).parent
 FLOORS = [
     "_lib",
     "measure",
+    "pooled",
     "networks",
     "witness",
     "calibration",

@@ -35,9 +35,10 @@ def number(n: Any) -> Any:
     return n if isinstance(n, int) else n.astype(jnp.result_type(float))
 
 
-def at_most(n: Any, most: int) -> Any:
-    """The smaller of both, as data where n is."""
-    return min(n, most) if isinstance(n, int) else jnp.minimum(n, most)
+def at_most(n: Any, most: Any) -> Any:
+    """The smaller of both, as data where either is."""
+    known = isinstance(n, int) and isinstance(most, int)
+    return min(n, most) if known else jnp.minimum(n, most)
 
 
 def is_real(length: int, n: Any) -> jax.Array:

@@ -18,13 +18,15 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.optimizer import updates
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, score_null
-from ntkmmd_jax.measure import SignedMeasure, Visits, mean_gap, signed_measure, split_sizes
+from ntkmmd_jax.measure import SignedMeasure, Visits, mean_gap, split_sizes
 from ntkmmd_jax.networks import Network, Params, as_network, merged, mlp, restored
+from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.training import SGD
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.evidence import (
@@ -34,7 +36,7 @@ from ntkmmd_jax.twosample.evidence import (
     Permutable,
     Permuted,
     Pool,
-    Sample,
+    Samples,
     permuted_scores,
     score_gap,
 )
@@ -94,7 +96,7 @@ class ClassifierEvidence(Permutable, Averaged, Comparable):
 
     test: "C2ST"
     classifier: LogitWitness
-    held: Sample
+    held: Pooled
 
     @property
     def witness(self) -> LogitWitness:
@@ -108,7 +110,7 @@ class ClassifierEvidence(Permutable, Averaged, Comparable):
     def gap(self, key: jax.Array) -> Gap:
         """The mean gap of the logits, or the accuracy, which is ½ + half a gap."""
         del key
-        logits, of_x = self.witness(jnp.concatenate(self.held)), len(self.held[0])
+        logits, of_x = self.witness(self.held.points), self.held.n_x
         if self.test.score == "logit":
             return score_gap(logits, of_x, self.witness)
         gap = score_gap(_positive(logits), of_x)
@@ -116,7 +118,7 @@ class ClassifierEvidence(Permutable, Averaged, Comparable):
 
     def statistic(self) -> jax.Array:
         """The mean gap of the logits, or the accuracy."""
-        measure = signed_measure(*self.held)
+        measure = self.held.measure
         logits = self.witness(measure.points)
         if self.test.score == "logit":
             return mean_gap(logits, measure.weights)
@@ -181,6 +183,11 @@ class C2ST(TwoSampleTest):
         return ClassifierEvidence
 
     @property
+    def pads_up_to(self) -> int:
+        """As long as a program is soon run."""
+        return 4096
+
+    @property
     def split_at(self) -> float | tuple[float, float]:
         """`train_fraction`."""
         return self.train_fraction
@@ -195,11 +202,12 @@ class C2ST(TwoSampleTest):
         return self.network.init(key, points[:1])
 
     def evidence(
-        self, key: jax.Array, prepared: Params, train: Sample, held: Sample
+        self, key: jax.Array, prepared: Params, train: Samples, held: Samples
     ) -> ClassifierEvidence:
         """Train the classifier on the training half."""
-        witness = self.classify(key, prepared, signed_measure(*train))
-        return ClassifierEvidence(self, witness, held)
+        train = pooled(train)
+        witness = self.classify(key, prepared, train.measure, train.n)
+        return ClassifierEvidence(self, witness, pooled(held))
 
     def null(self, relabelling: Relabelling, logits: jax.Array) -> NullStatistics:
         """The mean gap of the logits of placed points, or their accuracy, under every labelling."""
@@ -209,19 +217,25 @@ class C2ST(TwoSampleTest):
         rounding = 2 * jnp.finfo(logits.dtype).eps  # of ½ + …, a number up to 1
         return NullStatistics(0.5 + gap.values / 2, gap.tolerance / 2 + rounding)
 
-    def classify(self, key: jax.Array, params: Params, measure: SignedMeasure) -> LogitWitness:
+    def classify(
+        self, key: jax.Array, params: Params, measure: SignedMeasure, n: Any = None
+    ) -> LogitWitness:
         """Train from θ0 = `params` on a signed measure: positive weights are class x.
 
         Args:
             key: For the order of the samples.
             params: θ0.
             measure: Training points and weights.
+            n: How many points are real, if the others are padding; all, by default.
         """
+        n = len(measure.weights) if n is None else n
+        padded = not padding.is_full(len(measure.weights), n)
         f, theta = self.network.trainable(params)
         optimizer = self.transformation()
         schedule = SGD(batch_size=self.batch_size, epochs=self.epochs)
-        batches = schedule.batches(key, measure.weights)
-        share = measure.weights.size / batches.weights.shape[1]  # the sum over one batch × share
+        batches = schedule.batches(key, measure.weights, n)
+        size = padding.at_most(n, batches.weights.shape[1])
+        share = padding.number(n) / padding.number(size)  # the sum over one batch × share
 
         def loss(trained: tuple[Params, jax.Array], batch: SignedMeasure) -> jax.Array:
             theta, bias = trained
@@ -231,7 +245,10 @@ class C2ST(TwoSampleTest):
         def step(carry: tuple, visits: Visits) -> tuple[tuple, None]:
             (trained, state), batch = carry, visits.of(measure.points)
             by, state = updates(optimizer, jax.grad(loss)(trained, batch), state, trained)
-            return (optax.apply_updates(trained, by), state), None
+            moved = (optax.apply_updates(trained, by), state)
+            if padded:  # a batch of padding is no step
+                moved = jax.lax.cond(visits.weights.any(), lambda: moved, lambda: carry)
+            return moved, None
 
         start = (theta, jnp.zeros((), measure.weights.dtype))
         carry, _ = jax.lax.scan(step, (start, optimizer.init(start)), batches)

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.precision import jit
@@ -21,9 +22,9 @@ from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tiles import even_size, tiled
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
 from ntkmmd_jax.kernels import collection_bandwidths, exponents, rates
-from ntkmmd_jax.measure import signed_measure
+from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
-from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable, Sample
+from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable, Samples
 from ntkmmd_jax.twosample.gaussian import unbiased_form
 from ntkmmd_jax.witness import in_tiles, savable
 
@@ -38,21 +39,26 @@ class Collected:
     mmd2: jax.Array  # (K, B + 1) unbiased, under every labelling
     scale: jax.Array  # (K,) √N_k
     tolerance: jax.Array  # (K,) rounding error of mmd2
-    n: int = static()  # of the smaller sample
+    n: Any  # of the smaller sample
 
     @property
     def ratios(self) -> jax.Array:
         """MMD²_k / √N_k, shape (K, B + 1)."""
         return self.mmd2 / self.scale[:, None]
 
+    def sharp(self, sharpness: Any) -> jax.Array:
+        """λ = sharpness · √(n(n−1))."""
+        n = jnp.asarray(self.n, self.scale.dtype)
+        return jnp.asarray(sharpness, n.dtype) * jnp.sqrt(n * (n - 1))
+
 
 def collected(relabelling: Relabelling, placed: jax.Array, bandwidths: jax.Array) -> Collected:
     """MMD² of the placed points (n, ...) under every labelling, for every kernel of (2, k)."""
-    n_x, n = relabelling.n_x, len(placed)
-    size = even_size(n, TILE)
+    n_x, n_y = padding.number(relabelling.n_x), padding.number(relabelling.n_y)
+    n, size = n_x + n_y, even_size(len(placed), TILE)
     points = tiled(placed, size)
     u = relabelling.labels.astype(placed.dtype) - n_x / n
-    v = jnp.concatenate([u, jnp.ones((1, n), u.dtype)])
+    v = padding.cleared(jnp.concatenate([u, jnp.ones_like(u[:1])]), relabelling.n, axis=1)
     v = tiled(v.T, size, fill=0).swapaxes(1, 2)  # (tiles, B + 2, size): see `tiled_null`
     rate = rates(bandwidths)
     # Labels u sum to 0, so a constant may be taken off each kernel: then sums cancel less.
@@ -87,11 +93,11 @@ def collected(relabelling: Relabelling, placed: jax.Array, bandwidths: jax.Array
         (jnp.asarray(rows), jnp.asarray(columns)),
     )
     diagonal = 1 - constant.reshape(-1, 1)
-    mmd2 = unbiased_form(form[:, :-1], cross[:, :-1], form[:, -1:], diagonal, n_x, n - n_x)
-    least = min(n_x, n - n_x)
+    mmd2 = unbiased_form(form[:, :-1], cross[:, :-1], form[:, -1:], diagonal, n_x, n_y)
+    least = padding.at_most(n_x, n_y)
     scale = jnp.sqrt((squares - n) / (least * (least - 1)))  # the diagonal is 1
     tolerance = 16 * jnp.finfo(u.dtype).eps * spread / len(points) ** 2
-    return Collected(mmd2, scale, tolerance, n=least)
+    return Collected(mmd2, scale, tolerance, least)
 
 
 def _each(function: Any, exponent: jax.Array, rate: jax.Array) -> jax.Array:
@@ -106,7 +112,7 @@ def fused(found: Collected, sharpness: Any) -> jax.Array:
     """
     ratios = found.ratios
     largest = jnp.max(ratios, axis=0)
-    sharp = jnp.asarray(sharpness, ratios.dtype) * math.sqrt(found.n * (found.n - 1))
+    sharp = found.sharp(sharpness)
     below = jnp.where(ratios < largest, sharp * (ratios - largest), 0)  # ∞ · 0 is no number
     mean = jnp.mean(jnp.exp(below), axis=0)
     # At least the largest counts, also where rounding puts it below itself.
@@ -157,26 +163,24 @@ class CollectionEvidence(Refittable, Comparable):
 
     test: "CollectionTest"
     bandwidths: jax.Array | None
-    samples: Sample
+    samples: Pooled
 
     def _found(self, relabelling: Relabelling) -> tuple[Collected, jax.Array]:
         # The arrangement is uniform under H0, so its first places are a sample without labels.
-        placed = relabelling.placed(jnp.concatenate(self.samples))
-        bandwidths = self.bandwidths
+        placed, bandwidths = relabelling.placed(self.samples.points), self.bandwidths
         if bandwidths is None:
-            bandwidths = self.test.bandwidths(placed[:POINTS])
+            some = placed[:POINTS]
+            bandwidths = self.test.bandwidths(some, padding.at_most(self.samples.n, len(some)))
         return collected(relabelling, placed, bandwidths), bandwidths
 
     def _as_labelled(self) -> tuple[Collected, jax.Array]:
         """The statistics of the labels as they are."""
-        n_x, n_y = map(len, self.samples)
-        labels = jnp.arange(n_x + n_y) < n_x
-        return self._found(
-            Relabelling(labels[None], jnp.arange(n_x + n_y), jnp.asarray(0), n_x, n_y)
-        )
+        n_x, n_y = self.samples.n_x, self.samples.n_y
+        places = jnp.arange(len(self.samples.points))
+        return self._found(Relabelling(places[None] < n_x, places, jnp.asarray(0), n_x, n_y))
 
     def _witness(self, bandwidths: jax.Array, shares: jax.Array) -> CollectionWitness:
-        measure = signed_measure(*self.samples)
+        measure = self.samples.measure
         shares = shares.reshape(bandwidths.shape)
         return CollectionWitness(measure.points, measure.weights, bandwidths, shares)
 
@@ -233,9 +237,14 @@ class CollectionTest(TwoSampleTest):
         """One use of the key: for the labellings, or for the points of the bandwidths."""
         return Keys(key, key, key, key)
 
-    def bandwidths(self, points: jax.Array) -> jax.Array:
-        """Those of these points, shape (2, k)."""
-        return collection_bandwidths(points, self.n_bandwidths, geometric=self.geometric)
+    @property
+    def pads_up_to(self) -> int:
+        """Beyond, quadratic time costs more than it takes to compile."""
+        return 4096
+
+    def bandwidths(self, points: jax.Array, n: Any = None) -> jax.Array:
+        """Those of n of these points, shape (2, k); of all, by default."""
+        return collection_bandwidths(points, self.n_bandwidths, geometric=self.geometric, n=n)
 
     def prepare(self, key: jax.Array, points: jax.Array) -> jax.Array:
         """The bandwidths, shape (2, k)."""
@@ -246,10 +255,10 @@ class CollectionTest(TwoSampleTest):
         return None
 
     def evidence(
-        self, key: jax.Array, prepared: jax.Array | None, train: Sample, held: Sample
+        self, key: jax.Array, prepared: jax.Array | None, train: Samples, held: Samples
     ) -> CollectionEvidence:
         """The points; with bandwidths, if they are fixed."""
-        return CollectionEvidence(self, prepared, held)
+        return CollectionEvidence(self, prepared, pooled(held))
 
     def scratch(self, n: int) -> int:
         """Numbers that a run holds: the labellings of n points, and tiles of a kernel."""

@@ -59,6 +59,6 @@ class MMDFuse(CollectionTest):
     def shares(self, found: Collected, row: jax.Array) -> jax.Array:
         """∂T/∂(MMD²_k / √N_k): the soft maximum's weights."""
         ratios = found.ratios[:, row]
-        sharp = jnp.asarray(self.sharpness, ratios.dtype) * math.sqrt(found.n * (found.n - 1))
+        sharp = found.sharp(self.sharpness)
         others = (ratios < ratios.max()) & (jnp.arange(len(ratios)) != jnp.argmax(ratios))
         return jax.nn.softmax(jnp.where(others, sharp * (ratios - ratios.max()), 0))

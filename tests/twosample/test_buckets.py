@@ -21,6 +21,10 @@ TESTS = {
     "ntk-full": shipped_test("ntk-full", network=NET),
     "ntk-symmetric": shipped_test("ntk-symmetric", network=NET),
     "ntk-symmetric, unbiased": shipped_test("ntk-symmetric", network=NET, unbiased=True),
+    "mmd-fuse": shipped_test("mmd-fuse"),
+    "mmd-agg": shipped_test("mmd-agg", n_permutations=99),
+    "c2st-l": shipped_test("c2st-l", network=NET, epochs=2, batch_size=16),
+    "c2st-s": shipped_test("c2st-s", network=NET, epochs=2),
     "gmmd": shipped_test("gmmd"),
     "gmmd, unbiased": shipped_test("gmmd", unbiased=True, bandwidth=(0.5, 2.0)),
 }
