@@ -29,7 +29,6 @@ from jax.extend.core import jaxpr_as_fun, jaxprs_in_params
 import ntkmmd_jax as ntk
 from ntkmmd_jax.power.grid import cells_of
 from ntkmmd_jax.power.sweep import _batch_size
-from ntkmmd_jax.twosample.contract import _run
 
 METHODS = ("net", "ntk", "ntk-full", "ntk-symmetric", "ntk-fuse", "gmmd", "c2st-l")
 DIM = 100
@@ -151,11 +150,12 @@ def chosen_at_once(test, n, platform):
 def row(method, n):
     test, key = ntk.make_test(method), jax.random.key(0)
     x, y = SAMPLER(key, n, n, rho=0.1, dim=DIM)
-    cost = cost_of(_run.trace(test, key, x, y).jaxpr)
+    run = jax.jit(lambda *given: test(*given).pvalue)
+    cost = cost_of(run.trace(key, x, y).jaxpr)
     times = [f"{1e6 * device.seconds(cost):.1f} ({device.bound(cost)})" for device in ACCELERATORS]
     batches = [f"{device.at_once(cost)}" for device in ACCELERATORS]
     core = this_core(cost)
-    model, measured = core.seconds(cost), cpu_seconds(lambda: _run(test, key, x, y).pvalue)
+    model, measured = core.seconds(cost), cpu_seconds(lambda: run(key, x, y))
     cells = [method, n, f"{cost.flops / 1e6:.0f}", f"{cost.bytes / 1e6:.0f}", f"{cost.steps:.0f}"]
     cells += [*times, *batches, chosen_at_once(test, n, "gpu")]
     cells += [f"{1e3 * model:.1f}", f"{1e3 * measured:.1f}", f"{measured / model:.1f}"]
