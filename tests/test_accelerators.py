@@ -18,7 +18,6 @@ from ntkmmd_jax.changepoint import chart, detector, edetector, state, threshold
 from ntkmmd_jax.power import replicas
 from ntkmmd_jax.power.grid import cells_of
 from ntkmmd_jax.sequential import state as sequential
-from ntkmmd_jax.twosample.contract import _run
 from tests._lib.test_precision import equations
 
 # The libraries of each platform; all else that JAX lowers to is StableHLO.
@@ -53,7 +52,7 @@ def faults(traced, platform):
 
 
 def of_method(method):
-    return _run.trace(ntk.make_test(method), KEY, X, X)
+    return jax.jit(ntk.make_test(method)).trace(KEY, X, X)
 
 
 def of_sweep():
