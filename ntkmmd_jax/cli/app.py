@@ -37,8 +37,21 @@ app.command()(watch)
 app.command()(segment)
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from ntkmmd_jax._version import __version__
+
+        print(f"ntkmmd {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _commands() -> None:
+def _commands(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version"),
+    ] = False,
+) -> None:
     """Keep `test` a command of its own, however many there are."""
 
 
