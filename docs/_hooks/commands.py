@@ -1,4 +1,4 @@
-"""The command line on a page, from the commands themselves: `<!-- commands -->` becomes their help."""
+"""The command line on a page: `<!-- commands -->` becomes the help of every command."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Formulas as MathML, made when the site is built: a browser shows them by itself.
 
-`\\(…\\)` and `\\[…\\]`, as the extension arithmatex leaves them, become `<math>`: no script, no font
-and no network where the page is read.
+`\\(…\\)` and `\\[…\\]`, as the extension arithmatex leaves them, become `<math>`: no script, no
+font and no network where the page is read.
 """
 
 import html

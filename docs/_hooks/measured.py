@@ -1,12 +1,12 @@
 """Numbers of the leaderboard, read off its record when the site is built.
 
     <!-- leaderboard -->               all methods on all problems, the best mean on top
-    {{ power ntk-fuse | blobs }}       one power; a problem by the beginning of its name
-    {{ power ntk-fuse | mean }}        the mean over all problems but H0, where refusing is power 0
+    {{ power ntk-fuse: blobs }}        one power; a problem by the beginning of its name
+    {{ power ntk-fuse: mean }}         the mean over all problems but H0, where refusing is power 0
     {{ leaderboard }}                  what made the numbers: command, versions, runs, seed
 
-The record is `notebooks/reproduction/leaderboard.json`, written by `ntkmmd reproduce leaderboard`. A
-method or problem that it does not have is an error of the build.
+The record is `notebooks/reproduction/leaderboard.json` of `ntkmmd reproduce leaderboard`. A method
+or problem that it does not have is an error of the build.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import geometric_mean
 
 RECORD = Path(__file__).parents[2] / "notebooks" / "reproduction" / "leaderboard.json"
-POWER = re.compile(r"\{\{ power ([\w-]+) \| (.+?) \}\}")
+POWER = re.compile(r"\{\{ power ([\w-]+): (.+?) \}\}")
 NULL = "H0"
 
 

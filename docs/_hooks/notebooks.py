@@ -47,6 +47,6 @@ def _cells(path: Path, pictures: dict[str, bytes]) -> Iterator[str]:
             elif text := output.get("text") or data.get("text/plain"):
                 yield f"```text\n{text.rstrip()}\n```"
     yield (
-        f"*The notebook is `notebooks/{path.name}` in the repository, executed as it is shown here; "
-        "the tests execute it again.*"
+        f"*The notebook is `notebooks/{path.name}` in the repository, executed as it is shown "
+        "here; the tests execute it again.*"
     )

@@ -1,8 +1,8 @@
 """What griffe cannot know of this package: records are dataclasses, and fields have comments.
 
-A class under `@record` has the signature of a dataclass, and `static(…)` is a field of it; a field's
-comment, on its line or on the lines right above it, is what the reference says of it. A docstring's
-`Example:` holds a doctest, which griffe knows as `Examples:`.
+A class under `@record` has the signature of a dataclass, and `static(…)` is a field of it; a
+field's comment, on its line or on the lines right above it, is what the reference says of it. A
+docstring's `Example:` holds a doctest, which griffe knows as `Examples:`.
 """
 
 import ast
