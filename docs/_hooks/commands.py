@@ -31,7 +31,7 @@ def _row(parameter: Any) -> str:
     names = [parameter.name.upper()] if _argument(parameter) else parameter.opts
     names = [*names, *parameter.secondary_opts]
     default = parameter.default
-    shown = "" if default in (None, (), []) or isinstance(default, bool) else f"`{default}`"
+    shown = "" if default in (None, (), [], "") or isinstance(default, bool) else f"`{default}`"
     shown = "required" if parameter.required else shown
     said = (parameter.help or "").replace("|", "\\|")
     return f"| {' '.join(f'`{name}`' for name in names)} | {shown} | {said} |"
