@@ -90,6 +90,14 @@ def test_formulas_and_numbers_are_put_in(site):
     assert "<code>ntk-fuse</code>" in board and "blobs, d = 2" in board
 
 
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"])
+def test_links_into_the_checkout_lead_somewhere(name):
+    """Of pages outside `docs/`, which mkdocs does not check."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)\s#]+)", text) if "://" not in link]
+    assert not [link for link in links if not (ROOT / link).exists()]
+
+
 @pytest.mark.parametrize("page", RUNNING)
 def test_python_runs(page, tmp_path, monkeypatch):
     """All python blocks of a page, in order, in one session."""
