@@ -20,6 +20,7 @@ from ntkmmd_jax._lib import xla as _xla
 from ntkmmd_jax._lib.cache import cache
 from ntkmmd_jax._lib.cores import use_cores
 from ntkmmd_jax._lib.precision import precision
+from ntkmmd_jax._version import __version__ as __version__
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
 from ntkmmd_jax.networks import Network, convnet, fourier, freeze, from_flax, mlp
@@ -59,8 +60,6 @@ from ntkmmd_jax.twosample import (
 from ntkmmd_jax.twosample.pilot import PilotNull, pilot_null
 from ntkmmd_jax.twosample.side_by_side import SideBySide, side_by_side
 from ntkmmd_jax.witness import Witness, exact_witness
-
-__version__ = "0.1.0"
 
 _xla.repair()  # before anything is compiled: importing compiles nothing
 

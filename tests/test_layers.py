@@ -7,6 +7,7 @@ import ntkmmd_jax
 
 ROOT = Path(ntkmmd_jax.__file__).parent
 FLOORS = [
+    "_version",
     "_lib",
     "measure",
     "pooled",

@@ -1,8 +1,8 @@
 """Standard normal numbers at a third of the cost of `jax.random.normal`, which rules a sweep.
 
 Both words of every Threefry block are used (JAX keeps one of the two), and the transform is that
-of Box & Muller, in which a word of each pair gives a radius, and the other an angle in the first
-quadrant and two signs.
+of Box & Muller (1958), in which a word of each pair gives a radius, and the other an angle in the
+first quadrant and two signs.
 """
 
 import math

@@ -68,7 +68,7 @@ def init(
         reference: Frames without change, in their order, array-like (N, ...).
         window: Frames in the window.
         shortest: Watch all window lengths from this to `window`, each standardised, for the largest
-            (online kernel CUSUM); of tests with a fixed kernel, `ntk` and `gmmd`.
+            (online kernel CUSUM, Wei & Xie 2022); of tests with a fixed kernel, `ntk` and `gmmd`.
         stride: Frames between two looks.
         test: Any method by name, or a test object.
         standardize: Whether to give every coordinate mean 0 and spread 1 over the reference, and

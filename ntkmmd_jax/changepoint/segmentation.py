@@ -1,4 +1,4 @@
-"""Several changes in a recording: binary segmentation, each cut with a p-value.
+"""Several changes in a recording: binary segmentation (Vostrikova 1981), with p-values.
 
     segment(series) -> Segmentation
 

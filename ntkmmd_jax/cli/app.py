@@ -40,8 +40,20 @@ app.command()(segment)
 app.command()(cache)
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from ntkmmd_jax._version import __version__
+
+        print(f"ntkmmd {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _keep(
+def _before(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version"),
+    ] = False,
     keep: Annotated[
         bool,
         typer.Option(

@@ -1,4 +1,4 @@
-"""MSRC-12 Kinect gestures: a person bows, then throws; and a synthetic stand-in.
+"""MSRC-12 gestures (Fothergill et al. 2012): a person bows, then throws; and a stand-in.
 
 A recording is `NAME.csv`: a line per frame, 30 a second, with the time in µs and 20 joints × (x, y,
 z in metres, w) separated by blanks. Frames in which the camera saw nobody are all zeros: the first

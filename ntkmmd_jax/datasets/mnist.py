@@ -1,4 +1,4 @@
-"""MNIST: p is uniform over its 70,000 images, q has more of some ones; or q lacks a digit.
+"""MNIST (LeCun et al. 1998): p is all 70,000 images, q has more of some ones, or lacks a digit.
 
     q = (1 − share) p + share p_cohort,
 

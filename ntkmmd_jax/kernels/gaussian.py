@@ -1,4 +1,7 @@
-"""The Gaussian kernel k(x, x') = exp(−|x − x'|² / 2σ²), and σ by the median distance."""
+"""The Gaussian kernel k(x, x') = exp(−|x − x'|² / 2σ²), with σ the median distance.
+
+As of Gretton et al. (2012).
+"""
 
 from functools import partial, reduce
 from typing import Any

@@ -1,8 +1,9 @@
 """The neural tangent kernel K_0(x, x') = ⟨∇f(x; θ0), ∇f(x'; θ0)⟩, three ways.
 
-Empirical, of any network, by neural-tangents; in closed form for the two-layer network; and at
-infinite width. Only the trained leaves of θ count. At a trained time t it is the same function at
-θ(t): `empirical_ntk(network, witness.params_at(t), x)`.
+The kernel is that of Jacot, Gabriel & Hongler (2018). Empirical, of any network, by neural-tangents
+(Novak et al. 2020); in closed form for the two-layer network; and at infinite width. Only the
+trained leaves of θ count. At a trained time t it is the same function at θ(t):
+`empirical_ntk(network, witness.params_at(t), x)`.
 """
 
 import warnings

@@ -72,8 +72,9 @@ def normal_init(std: float) -> Callable[[jax.Array, tuple[int, ...]], jax.Array]
 class Layer(linen.Module):
     """An affine layer z = c·(h W) + b with W ~ N(0, s²), b = 0.
 
-    paper: s = 1 in the first layer and 1/√fan_in after it; lecun: s = 1/√fan_in; he: √(2/fan_in)
-    in front of an activation; ntk: s = 1 and c = 1/√fan_in. Elsewhere c = 1.
+    paper: s = 1 in the first layer and 1/√fan_in after it; lecun (LeCun et al. 1998): s =
+    1/√fan_in; he (He et al. 2015): √(2/fan_in) in front of an activation; ntk (Jacot, Gabriel &
+    Hongler 2018): s = 1 and c = 1/√fan_in. Elsewhere c = 1.
     """
 
     features: int

@@ -1,9 +1,10 @@
 """Power and sample size from a pilot of one's own, by subsampling it without replacement.
 
-n of the N pilot points of each sample, drawn without replacement, are a sample of size n of the
-laws themselves: over pilots, the rate at which they are rejected is the power at n, without bias.
-Drawn with replacement they would be samples of two discrete laws that differ even where p = q, by
-an MMD² of order 1/N, and the power at large n would come to 1 whatever the data.
+n of the N pilot points of each sample, drawn without replacement (Politis & Romano 1994), are a
+sample of size n of the laws themselves: over pilots, the rate at which they are rejected is the
+power at n, without bias. Drawn with replacement they would be samples of two discrete laws that
+differ even where p = q, by an MMD² of order 1/N, and the power at large n would come to 1 whatever
+the data.
 
 Hence sizes up to N/2 only, so that subsamples differ enough; beyond, the curve of `curve.py` goes
 on. How much a pilot can tell is seen from parts of it, two thirds each: replicas are drawn from

@@ -1,4 +1,4 @@
-"""The result of a power sweep: one row per test and grid point, with Wilson intervals."""
+"""The result of a power sweep: one row per test and grid point, with intervals of Wilson (1927)."""
 
 import csv
 import dataclasses

@@ -1,7 +1,7 @@
 """How far the kernel moves while the network trains: the lemma, measured and bounded.
 
-Lemma: if f is C² and |∇f| ≤ L_f, then for t < r/(2 L_f), θ(t) stays within r of θ0, and
-sup |K_t − K_0| ≤ C t with C = 4 sup |D²f| (sup |∇f|)²; hence |T_net(t) − T_NTK| ≤ 2 C t.
+Lemma (Cheng & Xie 2021): if f is C² and |∇f| ≤ L_f, then for t < r/(2 L_f), θ(t) stays within r of
+θ0, and sup |K_t − K_0| ≤ C t with C = 4 sup |D²f| (sup |∇f|)²; hence |T_net(t) − T_NTK| ≤ 2 C t.
 Discrete time, plain SGD: |θ_k − θ0| ≤ 2 L_f α k/n for samples of equal size.
 """
 

@@ -1,4 +1,4 @@
-"""What the theorems ask of a kernel, estimated from samples in linear memory.
+"""What the theorems (Cheng & Xie 2021) ask of a kernel, estimated from samples in linear memory.
 
     ν_pp = E K(x, x')²,   ν_pq = E K(x, y)²,   ν_qq = E K(y, y')²,
     δ_K = E K(x, x') + E K(y, y') − 2 E K(x, y),

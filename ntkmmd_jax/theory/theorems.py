@@ -1,4 +1,4 @@
-"""The three theorems on power: thresholds, p-values, guaranteed power and sample sizes.
+"""Three theorems on power (Cheng & Xie 2021): thresholds, p-values, power and sample sizes.
 
 All are about a kernel with sup K ≤ 1, sample sizes of at least c n, ν ≥ ν_pp, ν_pq, ν_qq and
 δ_K = MMD²(p, q), and have one shape:

@@ -1,8 +1,8 @@
 """The asymptotic null law of the symmetric statistic: a weighted sum of χ² variables.
 
 Under H0, T̂_NTK ≈ Σ_k a_k χ²_1 with a_k = (1/n_X + 1/n_Y) λ̃_k, where λ̃_k are the eigenvalues of
-the centred kernel in L²(p), estimated by those of HKH/n on the pooled sample. Tail and quantile of
-such a sum are in `_lib/laws.py`.
+the centred kernel in L²(p), estimated by those of HKH/n on the pooled sample (Gretton et al. 2009,
+2012). Tail and quantile of such a sum are in `_lib/laws.py`.
 """
 
 import jax

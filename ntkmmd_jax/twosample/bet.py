@@ -1,4 +1,4 @@
-"""The bet: pairs in random order, each bet on before it is learned from (`sequential`).
+"""The bet (Shekhar & Ramdas 2024): pairs in random order, each bet on before it is learned from.
 
     T = max_t log W_t,   p = exp(−T),   rejected where W has reached 1/α, at whatever time.
 

@@ -1,4 +1,4 @@
-"""Hotelling's T²: the multivariate t-test of equal means.
+"""Hotelling's T² (Hotelling 1931): the multivariate t-test of equal means.
 
     T² = (n_X n_Y / n) δᵀ S⁺ δ,   δ = x̄ − ȳ,   S the pooled covariance over n − 2,   n = n_X + n_Y.
 

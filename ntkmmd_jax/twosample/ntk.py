@@ -1,4 +1,4 @@
-"""The paper's tests: train a witness on one half, average it over the other, permute its labels.
+"""The paper's tests (Cheng & Xie 2021): train a witness on one half, average it over the other.
 
     T̂_a,net = Σ_i w'_i ĝ(z'_i),   ĝ trained (`NetMMD`) or exact (`NTKMMD`) on the training half w.
 
