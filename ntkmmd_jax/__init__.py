@@ -54,6 +54,7 @@ from ntkmmd_jax.twosample import (
     TwoSampleTest,
     make_test,
     methods,
+    sharded_test,
     streamed_test,
     two_sample_test,
 )
@@ -116,6 +117,7 @@ __all__ = [
     "power_sweep",
     "precision",
     "sequential",
+    "sharded_test",
     "side_by_side",
     "signed_measure",
     "streamed_test",

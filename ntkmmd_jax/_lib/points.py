@@ -69,6 +69,12 @@ def as_samples(x: Any, y: Any) -> tuple[jax.Array, jax.Array]:
 
     Where both have named columns (data frames), those of y are put in the order of x's.
     """
+    x, y = paired(x, y)
+    return cast(x), cast(y)
+
+
+def paired(x: Any, y: Any) -> tuple[jax.Array | np.ndarray, jax.Array | np.ndarray]:
+    """The same of arrays as they are, wherever they are."""
     order = _column_order(x, y)
     x, y = as_array(x, "x"), as_array(y, "y")
     if x.shape[1:] != y.shape[1:]:
@@ -80,7 +86,7 @@ def as_samples(x: Any, y: Any) -> tuple[jax.Array, jax.Array]:
             raise ValueError(f"{name} has {len(sample)} sample; a two-sample test needs at least 2")
     y = y if order is None else y[:, order]
     check_cast([x, y], "x and y")
-    return cast(x), cast(y)
+    return x, y
 
 
 def check_finite(points: ArrayLike, name: str) -> None:

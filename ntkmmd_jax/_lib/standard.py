@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.records import record
@@ -56,6 +57,16 @@ def standard_of(key: jax.Array, points: jax.Array, n: Any = None) -> Standard:
     unit = jnp.where(constant, 1.0, jnp.max(jnp.abs(centred), axes))  # its squares are in range
     scale = unit * jnp.sqrt(_mean((centred / unit) ** 2, n, axes))
     return Standard(mean, jnp.where(constant, jnp.inf, scale))
+
+
+def standard_on_host(placed: np.ndarray) -> Standard:
+    """m and s of points in random order, too many for one device: in float64, by numpy."""
+    axes = _summed(placed.ndim)
+    mean, scale = (np.asarray(of(placed, axes, dtype=np.float64)) for of in (np.mean, np.std))
+    low, high = placed.min(axes), placed.max(axes)
+    noise = _NOISE * np.finfo(placed.dtype).eps * np.maximum(np.abs(low), np.abs(high))
+    scale = np.where(high - low <= noise, np.inf, scale)
+    return Standard(jnp.asarray(mean, placed.dtype), jnp.asarray(scale, placed.dtype))
 
 
 def _mean(values: jax.Array, n: Any, axes: tuple[int, ...]) -> jax.Array:

@@ -22,6 +22,7 @@ from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
 from ntkmmd_jax.twosample.members import Scale, Tangent
 from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 from ntkmmd_jax.twosample.result import TwoSampleResult
+from ntkmmd_jax.twosample.sharded import sharded_test
 from ntkmmd_jax.twosample.streamed import streamed_test
 
 _METHODS: dict[str, tuple[type[TwoSampleTest], dict[str, Any], str]] = {
@@ -188,6 +189,7 @@ __all__ = [
     "default_method",
     "make_test",
     "methods",
+    "sharded_test",
     "shipped_test",
     "streamed_test",
     "two_sample_test",

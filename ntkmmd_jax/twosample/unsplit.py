@@ -48,7 +48,7 @@ def unsplit_test(test: NTKMMD, key: Any, stream: BinnedStream) -> TwoSampleResul
     _check_bins(stream, bins, test.level)
     relabelling = _relabel(key, bins, test)
     placed = [*(rows[i] for i in np.asarray(relabelling.order)), rest]
-    found = _of_gram(test, relabelling, _gram(placed, bins))
+    found = of_gram(test, relabelling, _gram(placed, bins))
     return dataclasses.replace(found, witness=stream.witness_of(bins, rows, rest))
 
 
@@ -86,7 +86,8 @@ def _add_products(total: jax.Array, part: jax.Array, bins: Bins) -> jax.Array:
 
 
 @jit
-def _of_gram(test: NTKMMD, relabelling: Relabelling, gram: jax.Array) -> TwoSampleResult:
+def of_gram(test: NTKMMD, relabelling: Relabelling, gram: jax.Array) -> TwoSampleResult:
+    """The verdict from the centred Gram matrix of bins and rest, (s + 1, s + 1)."""
     bins = relabelling.bins
     assert bins is not None
     null = calibration.gram_null(relabelling, gram, unbiased=test.unbiased)
