@@ -49,9 +49,8 @@ def main():
         )
         spent, statistic, pvalue, peak = json.loads(done.stdout.splitlines()[-1])
         first = first or spent
-        print(
-            f"{devices:7}{spent:10.2f}{first / spent:8.2f}{statistic:14.6g}{pvalue:9.4f}{peak:10.0f}"
-        )
+        line = f"{devices:7}{spent:10.2f}{first / spent:8.2f}{statistic:14.6g}"
+        print(f"{line}{pvalue:9.4f}{peak:10.0f}")
     return None
 
 

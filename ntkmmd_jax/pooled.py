@@ -63,7 +63,7 @@ def in_bucket(x: Any, y: Any) -> Pooled:
     x, y = np.asarray(x), np.asarray(y)
     n = len(x) + len(y)
     filler = np.broadcast_to(y[-1:], (padding.bucket(n) - n, *y.shape[1:]))
-    sizes = (jnp.asarray(len(sample), jnp.int32) for sample in (x, y))
+    sizes = (jnp.asarray(len(sample), int) for sample in (x, y))
     return Pooled(jnp.asarray(np.concatenate([x, y, filler])), *sizes)
 
 
@@ -91,4 +91,4 @@ def split_pooled(
 def _trained(places: int, fraction: float | tuple[float, float], which: int) -> jax.Array:
     """How many of n points to train on, as a table over n, which is traced."""
     sizes = [0, 0, *(split_sizes(n, n, fraction)[which] for n in range(2, places + 1))]
-    return jnp.asarray(sizes, jnp.int32)
+    return jnp.asarray(sizes, int)

@@ -47,7 +47,7 @@ class RadialUnits:
         """Units of shapes only, to be refilled."""
         del network
         centres = jnp.zeros((described["units"], *features))
-        m = jnp.zeros((), jnp.int32) if described.get("padded") else None
+        m = jnp.zeros((), int) if described.get("padded") else None
         return cls(centres, jnp.zeros(()), m, law=described["law"])
 
 

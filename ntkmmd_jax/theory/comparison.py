@@ -20,11 +20,14 @@ from ntkmmd_jax._lib.points import as_samples, check_finite
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.quotient import displaced, quotient, remainder
 from ntkmmd_jax._lib.records import record
-from ntkmmd_jax.measure import SignedMeasure, Visits, mean_gap, signed_measure
+from ntkmmd_jax.measure import SignedMeasure, Visits, mean_gap
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
+from ntkmmd_jax.pooled import Pooled, in_bucket, pooled
 from ntkmmd_jax.theory.convergence import fitted_slope, training_times
 from ntkmmd_jax.training import SGD, trained_witness
 from ntkmmd_jax.witness import Witness, exact_witness, inner
+
+_PADDED = 4096  # points up to which samples share programs: beyond, training takes longest
 
 
 @record
@@ -84,35 +87,38 @@ def compare(
     check_finite(y, "y")
     times = training_times(times)
     network = mlp() if network is None else as_network(network)
-    return _compare(as_key(key), x, y, times, network, batch_size)
+    samples = in_bucket(x, y) if len(x) + len(y) <= _PADDED else (x, y)
+    return _compare(as_key(key), samples, times, network, batch_size)
 
 
-@jit(static_argnums=(4, 5))
+@jit(static_argnums=(3, 4))
 def _compare(
     key: jax.Array,
-    x: jax.Array,
-    y: jax.Array,
+    samples: tuple[jax.Array, jax.Array] | Pooled,
     times: jax.Array,
     network: Network,
     batch_size: int | None,
 ) -> Comparison:
     k_init, k_train = jax.random.split(key)
-    params, measure = network.init(k_init, x[:1]), signed_measure(x, y)
+    both = pooled(samples)
+    params, measure = network.init(k_init, both.points[:1]), both.measure
     scores = exact_witness(network, params, measure)(measure.points)
     t_ntk = mean_gap(scores, measure.weights)
 
     def at(time: jax.Array) -> tuple[jax.Array, jax.Array]:
         sgd = SGD(learning_rate=time, batch_size=batch_size)
-        witness = trained_witness(k_train, network, params, measure, sgd)
+        witness = trained_witness(k_train, network, params, measure, sgd, n=both.n)
         t_net = mean_gap(witness(measure.points), measure.weights)
-        return t_net, _difference(k_train, witness, measure, sgd)
+        return t_net, _difference(k_train, witness, measure, sgd, both.n)
 
     t_net, difference = jax.lax.map(at, times)
     error = jnp.abs(difference) / jnp.abs(t_ntk)
     return Comparison(times, t_net, t_ntk, error, fitted_slope(times, error))
 
 
-def _difference(key: jax.Array, witness: Witness, measure: SignedMeasure, sgd: SGD) -> jax.Array:
+def _difference(
+    key: jax.Array, witness: Witness, measure: SignedMeasure, sgd: SGD, n: Any
+) -> jax.Array:
     """T̂_net(t) − T̂_NTK of a witness trained by one pass of SGD, with nothing cancelling."""
     f, theta = witness.network.trainable(witness.params)
 
@@ -132,7 +138,7 @@ def _difference(key: jax.Array, witness: Witness, measure: SignedMeasure, sgd: S
         return integral(at, measure)
 
     zero = jax.tree.map(jnp.zeros_like, theta)
-    steps = sgd.batches(key, measure.weights)
+    steps = sgd.batches(key, measure.weights, n)
     (moved, drift), _ = jax.lax.scan(sgd_step, (zero, zero), steps)
     # `moved` is t v: along it the time is 1, and the remainder t times that along v.
     rest = remainder(whole, zero, moved, 1.0) / witness.time

@@ -126,3 +126,15 @@ def test_a_witness_in_a_bucket_can_be_saved(tmp_path):
         result = ntk.two_sample_test(x, y, method=method)
         loaded = ntk.TwoSampleResult.load(result.save(tmp_path / f"{method}.npz"))
         np.testing.assert_array_equal(loaded.witness(x), result.witness(x))
+
+
+def test_compare_is_in_buckets():
+    programs = ntk.theory.comparison._compare
+    found = []
+    for sizes in ((40, 61), (66, 59)):
+        x, y = (sample.astype(np.float32) for sample in drawn(*sizes))
+        found.append(ntk.compare(KEY, x, y, network=NET, times=(0.1, 0.01)))
+        exact = programs(KEY, (x, y), np.asarray([0.1, 0.01], np.float32), NET, 1)
+        np.testing.assert_allclose(found[-1].t_net, exact.t_net, rtol=1e-5)
+        np.testing.assert_allclose(found[-1].relative_error, exact.relative_error, rtol=1e-3)
+    assert programs._cache_size() == 3  # one for both, and two exact ones
