@@ -1,12 +1,13 @@
 """The level of every method as it ships, under H0 at 5 %, on data that people really have.
 
-    python benchmarks/levels.py [RUNS [METHOD ...]] [--sizes 7+9 200+200 ...]
+    python benchmarks/levels.py [RUNS [METHOD ...]] [--sizes 7+9 200+200 14..60 ...]
 
 Both samples come from one law: Gaussian, tied, with a constant or a duplicated column, with heavy
 tails, at scales from 1e-7 to 1e6, far from the origin. A cell shows the largest rejection rate over
 the laws and which it was, "+k" replicas without a verdict (NaN), or that the size is refused.
 METHOD is a name, or name/bins for a test without a split: "ntk-symmetric/16". The slowest methods
-run a quarter of the replicas from 200 + 200 on.
+run a quarter of the replicas from 200 + 200 on. Of "14..60", both sizes of every replica are drawn
+at random between 14 and 60, and its samples padded to one bucket, as `two_sample_test` pads them.
 """
 
 import argparse
@@ -17,7 +18,10 @@ import jax
 import jax.numpy as jnp
 
 import ntkmmd_jax as ntk
+from ntkmmd_jax._lib import padding
+from ntkmmd_jax.pooled import Pooled
 from ntkmmd_jax.twosample import shipped_test
+from ntkmmd_jax.twosample.contract import run_program
 
 SIZES = ("7+9", "14+11", "50+30", "20+100", "200+200")
 SLOW = ("me", "scf", "c2st-s", "c2st-l", "ntk-fuse", "mmd-fuse", "mmd-agg")
@@ -48,28 +52,38 @@ LAWS = {
 }
 
 
-def rates(method, n_x, n_y, runs):
+def rates(method, size, runs):
     """(rejections, NaN) of each law, by one program; or why the sizes are refused."""
     name, _, bins = method.partition("/")
     test = shipped_test(name, **({"bins": int(bins)} if bins else {}))
+    padded = ".." in size
+    low, high = map(int, size.split(".." if padded else "+"))
+    places = padding.bucket(2 * high) if padded else low + high
+    if padded and places > test.pads_up_to:
+        return "samples of this method are not padded"
+
+    def pvalue(key, points, n_x, n_y):
+        if padded:
+            return run_program(test, key, Pooled(points, n_x, n_y)).pvalue
+        return test(key, points[:low], points[low:]).pvalue
 
     @jax.jit
-    def count(keys, z):
+    def count(keys, z, sizes):
         def replica(one):
-            key, points = one
-            p = test(key, points[:n_x], points[n_x:]).pvalue
+            key, points, (n_x, n_y) = one
+            p = pvalue(key, points, n_x, n_y)
             return jnp.stack([p <= test.level, jnp.isnan(p)])
 
-        return jax.lax.map(replica, (keys, z), batch_size=AT_ONCE).sum(0)
+        return jax.lax.map(replica, (keys, z, sizes), batch_size=AT_ONCE).sum(0)
 
     found = {}
     for i, (law, draw) in enumerate(LAWS.items()):
         k_data, k_test = jax.random.split(jax.random.fold_in(jax.random.key(2026), i))
-        z = jax.jit(jax.vmap(lambda k, draw=draw: draw(k, n_x + n_y)))(
-            jax.random.split(k_data, runs)
-        )
+        z = jax.jit(jax.vmap(lambda k, draw=draw: draw(k, places)))(jax.random.split(k_data, runs))
+        k_sizes = jax.random.fold_in(k_data, 1)
+        sizes = jax.random.randint(k_sizes, (runs, 2), min(low, high), 1 + max(low, high))
         try:
-            found[law] = tuple(int(v) for v in count(jax.random.split(k_test, runs), z))
+            found[law] = tuple(int(v) for v in count(jax.random.split(k_test, runs), z, sizes))
         except ValueError as error:
             return str(error)
     return found
@@ -87,10 +101,10 @@ def main():
     for method in given.methods or ntk.methods():
         cells, start = [], time.perf_counter()
         for size in given.sizes:
-            n_x, n_y = map(int, size.split("+"))
-            slow = method.partition("/")[0] in SLOW and n_x + n_y >= LARGE
+            points = sum(map(int, size.replace("..", "+").split("+")))
+            slow = method.partition("/")[0] in SLOW and points >= LARGE
             often = given.runs // 4 if slow else given.runs
-            found = rates(method, n_x, n_y, often)
+            found = rates(method, size, often)
             if isinstance(found, str):
                 cells.append("refused")
                 print(f"{method} {size}: {found}", file=sys.stderr)

@@ -104,7 +104,7 @@ class TwoSampleTest:
             check_network(network, x.shape[1:])
         if not isinstance(x, Tracer):
             _forget_programs()
-        found = _run(self, as_key(key), in_bucket(x, y) if bucket else (x, y))
+        found = run_program(self, as_key(key), in_bucket(x, y) if bucket else (x, y))
         result = dataclasses.replace(found, n_x=len(x), n_y=len(y))
         result.warn_if_powerless()
         return result
@@ -263,13 +263,14 @@ def _forget_programs() -> None:
     A program holds up to 700 memory maps, of which Linux gives a process 65,530; without any left,
     XLA's next compilation would be a segmentation fault.
     """
-    programs: Any = _run  # jit's own cache of them
+    programs: Any = run_program  # jit's own cache of them
     if programs._cache_size() >= _PROGRAMS:
         programs.clear_cache()
 
 
 @jit
-def _run(test: TwoSampleTest, key: jax.Array, samples: Sample | Pooled) -> TwoSampleResult:
+def run_program(test: TwoSampleTest, key: jax.Array, samples: Sample | Pooled) -> TwoSampleResult:
+    """The test of checked samples, standardised or not: one program for one shape."""
     samples = pooled(samples)
     k_standard = jax.random.fold_in(key, _STANDARD)
     standard = test.calibrated_by.standard(test, k_standard, samples.points, samples.n)

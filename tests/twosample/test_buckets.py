@@ -69,7 +69,7 @@ def assert_same(test, x, y, *, tolerance):
 @pytest.mark.parametrize("name", ["net", "ntk-fuse", "gmmd"])
 def test_sizes_of_a_bucket_share_a_program(name):
     test = shipped_test(name, n_permutations=99)
-    programs = ntk.twosample.contract._run
+    programs = ntk.twosample.contract.run_program
     test.in_bucket(KEY, *drawn(40, 61))
     before = programs._cache_size()
     for n in (24, 30, 41, 53, 64):
@@ -79,7 +79,7 @@ def test_sizes_of_a_bucket_share_a_program(name):
 
 def test_two_sample_test_is_in_buckets_where_that_pays():
     x, y = drawn(40, 61)
-    programs = ntk.twosample.contract._run
+    programs = ntk.twosample.contract.run_program
     ntk.two_sample_test(x, y, method="gmmd", n_permutations=98)
     before = programs._cache_size()
     ntk.two_sample_test(x[:37], y[:52], method="gmmd", n_permutations=98)

@@ -11,7 +11,7 @@ import scipy.stats
 from ntkmmd_jax import datasets
 from ntkmmd_jax.calibration import relabel
 from ntkmmd_jax.measure import split
-from ntkmmd_jax.twosample.contract import _run
+from ntkmmd_jax.twosample.contract import run_program
 from ntkmmd_jax.twosample.embedding import (
     Embedding,
     EmbeddingWitness,
@@ -168,10 +168,10 @@ def test_vmap_gives_what_single_calls_give():
 def test_one_compile_for_all_keys_levels_and_rates():
     x, y = shifted()
     EXACT["me"](0, x, y)
-    size = _run._cache_size()
+    size = run_program._cache_size()
     options = {"learning_rate": 0.1, "regularization": 1e-3, "level": 0.1}
     results = [dataclasses.replace(EXACT["me"], **{k: v})(1, x, y) for k, v in options.items()]
-    assert _run._cache_size() == size
+    assert run_program._cache_size() == size
     assert results[0].statistic != results[1].statistic
 
 

@@ -11,7 +11,7 @@ import pytest
 import ntkmmd_jax as ntk
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax.twosample import contract
-from ntkmmd_jax.twosample.contract import _run
+from ntkmmd_jax.twosample.contract import run_program
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(60, 4)), RNG.normal(size=(45, 4)) + 0.8
@@ -143,12 +143,12 @@ def test_a_test_is_a_pytree_that_maps():
 
 
 def test_level_and_learning_rate_do_not_recompile(results):
-    size = _run._cache_size()
+    size = run_program._cache_size()
     for level, rate in [(0.05, 0.1), (0.1, 0.1), (0.05, 0.2)]:
         ntk.two_sample_test(X, Y, network=SMALL, level=level, learning_rate=rate)
-    assert _run._cache_size() == size
+    assert run_program._cache_size() == size
     ntk.two_sample_test(X, Y, method="ntk", network=ntk.mlp(18))
-    assert _run._cache_size() == size + 1
+    assert run_program._cache_size() == size + 1
 
 
 def test_shared_pool_gives_the_same_kind_of_answer():
@@ -282,7 +282,7 @@ def test_keys():
 def test_many_sizes_do_not_keep_all_their_programs(monkeypatch):
     """Each holds hundreds of memory maps, which run out: then XLA would crash."""
     monkeypatch.setattr(contract, "_PROGRAMS", 3)
-    contract._run.clear_cache()
+    contract.run_program.clear_cache()
     for n in range(8, 13):
         ntk.Hotelling()(0, X[:n], Y)
-        assert contract._run._cache_size() <= 3
+        assert contract.run_program._cache_size() <= 3
