@@ -49,7 +49,12 @@ def one_of_equals(sampler: Sampler) -> Sampler:
 def _value(leaf: Any) -> tuple:
     if isinstance(leaf, jax.Array | np.ndarray) and leaf.dtype != object:
         numbers = numbers_of(leaf)
-        return type(leaf), str(leaf.dtype), numbers.shape, hashlib.sha256(numbers.tobytes()).digest()
+        return (
+            type(leaf),
+            str(leaf.dtype),
+            numbers.shape,
+            hashlib.sha256(numbers.tobytes()).digest(),
+        )
     return type(leaf), repr(leaf), leaf
 
 
