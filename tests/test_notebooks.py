@@ -6,6 +6,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.conftest import QUICK
+
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
@@ -30,7 +32,7 @@ def test_kept_with_outputs_and_small(path):
 def test_runs(path, tmp_path, monkeypatch):
     """A cell that raises makes `execute` raise; nothing outside the temporary folder is needed."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=1")  # some of it runs long
+    monkeypatch.setenv("XLA_FLAGS", f"{QUICK} --xla_backend_optimization_level=1")  # runs long
     notebook = nbformat.read(path, as_version=4)
     folder = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources=folder).execute()

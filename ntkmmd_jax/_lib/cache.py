@@ -11,6 +11,7 @@ import shutil
 import stat
 import warnings
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -36,13 +37,14 @@ def cache(*, clear: bool = False) -> Path | None:
         The folder that is in use; None where there is none. If that is for want of a folder that
         can be written and belongs to this user alone, or of room, a warning gives the reason.
     """
+    config: Any = jax.config  # whose names no type checker knows
     if clear:
         forget()
-    if not jax.config.jax_enable_compilation_cache:
+    if not config.jax_enable_compilation_cache:
         return None
     try:
         folder = programs_folder()
-        if (given := jax.config.jax_compilation_cache_dir) not in (None, str(folder)):
+        if (given := config.jax_compilation_cache_dir) not in (None, str(folder)):
             return Path(given)
         _make(folder)
         _prune()
@@ -51,8 +53,8 @@ def cache(*, clear: bool = False) -> Path | None:
         return None
     # What goes wrong later (a disk that has filled up) costs a compilation, not a message each.
     warnings.filterwarnings("ignore", _TROUBLE, UserWarning)
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # many small, not one big
+    config.update("jax_compilation_cache_dir", str(folder))
+    config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # many small, not one big
     return folder
 
 

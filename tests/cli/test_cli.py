@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 
@@ -260,26 +261,58 @@ def test_unreadable_files(folder, name, message):
         (("test", "x.npy", "y.npz", "-o", "rate=1"), "ntkmmd: method 'ntk-fuse' has no option"),
         (("test", "x.npy", "y.npz", "--level", "2"), "ntkmmd: level must lie in (0, 1)"),
         (("test", "x.npy", "y.npz", "--level", "two"), "ntkmmd: Invalid value"),
-        (("plan", "x.npy", "y.npz", "--power", "1"), "ntkmmd: power must lie between the level"),
         (("test", "--nonsense"), "ntkmmd: No such option"),
         (("tset",), "ntkmmd: No such command 'tset'"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(folder, arguments, message):
+def test_bad_input_is_one_line_and_exit_code_2(ntkmmd_here, arguments, message):
+    code, out, said = ntkmmd_here(*arguments)
+    assert code == 2
+    assert out == ""
+    assert said.startswith(message) and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("test", "missing.npy", "x.npy"), "ntkmmd: missing.npy: no such file"),
+        (("plan", "x.npy", "y.npz", "--power", "1"), "ntkmmd: power must lie between the level"),
+    ],
+)
+def test_a_process_of_its_own_says_no_more(folder, arguments, message):
+    """Not a word beside the line, of JAX or of the import."""
     run = ntkmmd(*arguments, cwd=folder)
-    assert run.returncode == 2
-    assert run.stdout == ""
+    assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr.startswith(message) and run.stderr.count("\n") == 1
 
 
-def test_info():
+def test_info(ntkmmd_here):
     run = ntkmmd("info", "--json")
     report = json.loads(run.stdout)
     assert report["versions"]["neural-tangents"] == "0.6.5"
     assert any("cpu" in device for device in report["devices"])
     assert report["methods"] == ntk.methods() and "hotelling" in report["methods"]
-    text = ntkmmd("info").stdout
+    _, text, _ = ntkmmd_here("info")
     assert "jaxlib" in text and "ntk-symmetric" in text
+
+
+def test_programs_are_kept_by_default(programs, ntkmmd_here, monkeypatch):
+    """Not if told so; `cache` shows and clears them; not a word is said by other commands."""
+    monkeypatch.setenv("NTKMMD_CACHE", "0")
+    assert ntkmmd_here(*HOTELLING, "--json")[0] == 0 and not programs.exists()
+    monkeypatch.delenv("NTKMMD_CACHE")
+    assert ntkmmd_here("--no-cache", *HOTELLING)[0] == 0 and not programs.exists()
+    code, _, said = ntkmmd_here(*HOTELLING, "--level", "0.01", "--permutations", 29)
+    assert (code, said) == (0, "") and jax.config.jax_compilation_cache_dir == str(programs)
+    (programs / "one-cache").write_bytes(bytes(5_000_001))
+    size = sum(path.stat().st_size for path in programs.iterdir()) / 1e6
+    code, out, _ = ntkmmd_here("cache")
+    assert code == 0 and f"{size:.1f} MB" in out and str(programs) in out and size > 5
+    code, out, _ = ntkmmd_here("cache", "--clear")
+    assert code == 0 and out.startswith("deleted: ") and not list(programs.iterdir())
+    programs.chmod(0o777)  # no place for a cache: no word of it
+    code, _, said = ntkmmd_here(*HOTELLING)
+    assert (code, said) == (0, "")
 
 
 def test_sweep_writes_resumes_and_refuses(tmp_path):
@@ -304,7 +337,8 @@ def test_sweep_writes_resumes_and_refuses(tmp_path):
         (("sweep", "mean_shift", "-g", "delta=0", "--n", "1,2,3"), "ntkmmd: --n takes one size"),
     ],
 )
-def test_bad_sweeps_are_one_line(tmp_path, arguments, message):
-    run = ntkmmd(*arguments, cwd=tmp_path)
-    assert run.returncode == 2 and run.stderr.startswith(message)
+def test_bad_sweeps_are_one_line(ntkmmd_here, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    code, _, said = ntkmmd_here(*arguments)
+    assert code == 2 and said.startswith(message)
     assert not list(tmp_path.iterdir())

@@ -106,8 +106,9 @@ def test_every_method_keeps_its_level_under_a_sweep():
     n_runs = 1000
     options = {"n": (30, 24), "n_runs": n_runs, "devices": 1, "progress": False}
     table = power_sweep(5, tests, SAMPLER, {"rho": [0.0], "dim": 3}, batch_size=100, **options)
-    assert len(table.rows) == len(ntk.methods())
+    assert [row.test for row in table.rows] == list(ntk.methods())
     for row in table.rows:
+        assert not row.failures, row
         off = row.power - 0.05
         assert off < binomial_band(0.05, n_runs), row
         # Accuracies have ties, and a bet is allowed to look for ever: both reject less often.

@@ -13,9 +13,15 @@ import numpy as np
 import pytest
 
 import ntkmmd_jax as ntk
+from ntkmmd_jax.sequential import Exact, Ridge
 from tests.conftest import LONG, binomial_band
 
 N_RUNS, LEVEL = 1000, 0.05
+BETTORS = (  # one of each kind that ships
+    Ridge(ntk.fourier(32), scale=1 / 8, ridges=(0.03, 0.3)),
+    Ridge(ntk.fourier(32, additive=True), scale=3 / 2),
+    Exact(ntk.mlp(64)),
+)
 # Smaller networks and fewer steps than shipped, for speed; nothing that the level could rest on.
 SMALLER = {
     "net": {"network": ntk.mlp(64)},
@@ -23,6 +29,7 @@ SMALLER = {
     "ntk-full": {"network": ntk.mlp(64)},
     "ntk-symmetric": {"network": ntk.mlp(64)},
     "ntk-fuse": {"members": (ntk.Scale(0.25), ntk.Scale(0.5), ntk.Tangent(ntk.mlp(64)))},
+    "bet": {"network": BETTORS},
     "c2st-s": {"network": ntk.mlp(16, activation="relu"), "epochs": 1},
     "c2st-l": {"network": ntk.mlp(16, activation="relu"), "epochs": 1},
     "me": {"steps": 5},

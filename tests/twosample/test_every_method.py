@@ -1,4 +1,4 @@
-"""Every method as a chart, as a pilot, and in a sweep."""
+"""Every method as a chart and as a pilot; in a sweep, see tests/power/test_sweep.py."""
 
 import dataclasses
 
@@ -65,11 +65,3 @@ def test_as_a_pilot(series, method, tmp_path):
     test = dataclasses.replace(pilot.test, calibration=pilot)
     result = test(0, series[:20], series[-16:])
     assert result.null.shape == (19,) and 1 / 20 <= float(result.pvalue) <= 1
-
-
-def test_in_a_sweep():
-    tests = {method: small(method) for method in ntk.methods()}
-    grid = {"delta": [6.0], "dim": [2]}
-    found = ntk.power_sweep(0, tests, ntk.datasets.mean_shift, grid, n=24, n_runs=4, devices=1)
-    assert [row.test for row in found.rows] == list(tests)
-    assert all(0 <= row.rejections <= 4 and not row.failures for row in found.rows)

@@ -114,7 +114,7 @@ def test_a_network_of_ones_own_is_asked_for(tmp_path):
 
 @pytest.mark.parametrize("method", ntk.methods())
 def test_the_rule_of_the_call_by_name(method):
-    found = ntk.two_sample_test(X[:, :2], Y[:, :2] + 1, method=method, **FEW[method])
+    found = ntk.two_sample_test(X, Y + 1, method=method, **FEW[method])
     assert found.standardized == (method in NETWORKS)
     assert ntk.make_test(method).standardize == (method == "ntk-fuse")
 
