@@ -85,7 +85,7 @@ def paired(x: Any, y: Any) -> tuple[jax.Array | np.ndarray, jax.Array | np.ndarr
         if len(sample) < 2:
             raise ValueError(f"{name} has {len(sample)} sample; a two-sample test needs at least 2")
     y = y if order is None else y[:, order]
-    check_cast([x, y], "x and y")
+    check_cast([x, y], "x and y", stacklevel=5)
     return x, y
 
 
@@ -100,7 +100,7 @@ def check_finite(points: ArrayLike, name: str) -> None:
         )
 
 
-def check_cast(samples: Sequence[jax.Array | np.ndarray], name: str) -> None:
+def check_cast(samples: Sequence[jax.Array | np.ndarray], name: str, stacklevel: int = 4) -> None:
     """Refuse samples whose differences the cast to the default float loses; warn of some loss.
 
     A feature loses std(cast(v) − v) / std(v), over the values v of all samples: values of the size
@@ -123,7 +123,7 @@ def check_cast(samples: Sequence[jax.Array | np.ndarray], name: str) -> None:
     )
     if loss[worst] > REFUSED_LOSS:
         raise ValueError(said)
-    warnings.warn(said, stacklevel=4)
+    warnings.warn(said, stacklevel=stacklevel)
 
 
 def _cast_loss(arrays: list[np.ndarray], dtype: np.dtype) -> np.ndarray:

@@ -274,5 +274,5 @@ def _warn_if_too_few(method: str, law: str, sizes: tuple[int, int], least: int) 
             f"{method} with calibration {law!r} rejects too often with {sizes[0]} + {sizes[1]} "
             f"points: it is a limit law, measured to hold from about {least} of each on. The "
             "default calibration is exact at any size",
-            stacklevel=6,
+            stacklevel=7,
         )

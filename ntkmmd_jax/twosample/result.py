@@ -91,7 +91,7 @@ class TwoSampleResult:
                 f"{self.method} rejects no labelling of these points at level {level:g}: of all "
                 f"that were tried, the smallest p-value is {least:.3g}. The witness is "
                 "constant on them, they are tied, or they are too few for this calibration",
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def __repr__(self) -> str:

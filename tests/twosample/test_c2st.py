@@ -16,7 +16,7 @@ from ntkmmd_jax.measure import signed_measure, split
 from ntkmmd_jax.networks import Network, mlp
 from ntkmmd_jax.twosample.c2st import C2ST, LogitWitness
 from ntkmmd_jax.twosample.calibrations import permuted_result
-from ntkmmd_jax.twosample.contract import _run
+from ntkmmd_jax.twosample.contract import run_program
 from ntkmmd_jax.twosample.evidence import Permuted
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from tests.conftest import binomial_band, null_samples, rejection_rate, replicas
@@ -143,10 +143,10 @@ def test_vmap_gives_what_single_calls_give():
 def test_one_compile_for_all_keys_levels_and_learning_rates():
     x, y = shifted()
     TESTS["logit"](0, x, y)
-    size = _run._cache_size()
+    size = run_program._cache_size()
     options = {"learning_rate": 0.03, "level": 0.1}
     results = [dataclasses.replace(TESTS["logit"], **{k: v})(1, x, y) for k, v in options.items()]
-    assert _run._cache_size() == size
+    assert run_program._cache_size() == size
     assert results[0].statistic != results[1].statistic
 
 

@@ -13,7 +13,7 @@ import ntkmmd_jax as ntk
 from ntkmmd_jax import datasets
 from ntkmmd_jax.calibration import relabel
 from ntkmmd_jax.twosample import collected
-from ntkmmd_jax.twosample.contract import _run
+from ntkmmd_jax.twosample.contract import run_program
 from tests.conftest import binomial_band, rejection_rate
 
 RNG = np.random.default_rng(3)
@@ -178,9 +178,9 @@ def test_witness(name, tmp_path):
 def test_one_compile_for_all_sharpnesses_and_levels():
     test = TESTS["mmd-fuse"]
     first = test(0, X, Y)
-    size = _run._cache_size()
+    size = run_program._cache_size()
     second = dataclasses.replace(test, sharpness=2.0, level=0.1)(0, X, Y)
-    assert _run._cache_size() == size and first.statistic > second.statistic
+    assert run_program._cache_size() == size and first.statistic > second.statistic
 
 
 def test_images_and_a_sweep():

@@ -14,7 +14,7 @@ from ntkmmd_jax.calibration import relabel
 from ntkmmd_jax.kernels import gaussian_kernel, median_bandwidth, median_distance
 from ntkmmd_jax.measure import random_orders
 from ntkmmd_jax.twosample import TwoSampleResult, gaussian, linear_time
-from ntkmmd_jax.twosample.contract import _run
+from ntkmmd_jax.twosample.contract import run_program
 from ntkmmd_jax.twosample.gaussian import GaussianMMD, tiled_null
 from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
 from tests.conftest import LONG, binomial_band
@@ -127,7 +127,7 @@ def test_statistic_is_that_of_the_samples(bandwidth):
 
 def test_ten_thousand_per_sample_fit_in_memory():
     z = jax.ShapeDtypeStruct((10_000, 100), jnp.float32)
-    compiled = _run.lower(GaussianMMD(), jax.random.key(0), z, z).compile()
+    compiled = run_program.lower(GaussianMMD(), jax.random.key(0), (z, z)).compile()
     assert compiled.memory_analysis().temp_size_in_bytes < 5e8  # the kernel matrix is 1.6e9
 
 
@@ -238,9 +238,9 @@ def test_power_on_the_papers_settings(test):
 def test_one_compile_for_all_keys_levels_and_bandwidths(name):
     x, y = sample("normal", *X), sample("normal", *Y)
     first = dataclasses.replace(TESTS[name], bandwidth=1.5)(0, x, y)
-    size = _run._cache_size()
+    size = run_program._cache_size()
     second = dataclasses.replace(TESTS[name], bandwidth=3.0, level=0.1)(1, x, y)
-    assert _run._cache_size() == size
+    assert run_program._cache_size() == size
     assert first.statistic != second.statistic
 
 

@@ -11,7 +11,7 @@ from scipy import stats
 from ntkmmd_jax import datasets
 from ntkmmd_jax.calibration import relabel
 from ntkmmd_jax.twosample import TwoSampleResult, two_sample_test
-from ntkmmd_jax.twosample.contract import _run
+from ntkmmd_jax.twosample.contract import run_program
 from ntkmmd_jax.twosample.hotelling import Hotelling, shrunk_null
 from ntkmmd_jax.twosample.t_squared import t_squared
 from tests.conftest import LONG, binomial_band
@@ -141,10 +141,10 @@ def test_power_on_the_papers_settings():
 def test_one_compile_for_all_keys_levels_and_shrinkages():
     x, y = samples()
     SHRUNK(0, x, y), Hotelling()(0, x, y)
-    size = _run._cache_size()
+    size = run_program._cache_size()
     Hotelling(level=0.01)(1, x, y)
     Hotelling(shrinkage=0.7, level=0.1, n_permutations=39)(1, x, y)
-    assert _run._cache_size() == size
+    assert run_program._cache_size() == size
 
 
 @jax.jit
