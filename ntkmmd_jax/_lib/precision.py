@@ -30,8 +30,8 @@ def precision(name: str) -> AbstractContextManager[None]:
     >>> with ntk.precision("tensorfloat32"):
     ...     r = ntk.two_sample_test([0.1, 0.2, 0.3, 0.4], [2.1, 2.2, 2.3, 2.4], key=0)
 
-    Levels hold at any precision, which is the same for every labelling; statistics are as exact as
-    their products (`docs/precision.md` has a table). CPUs compute in float32 whatever is asked for.
+    All labellings are rounded alike, so levels and verdicts hardly change; statistics are as exact
+    as their products (`docs/precision.md` has a table). CPUs compute in float32 whatever is asked.
 
     Args:
         name: "float32", as without a `with`; "tensorfloat32", which TPUs do in three passes of
