@@ -20,6 +20,7 @@ from ntkmmd_jax.calibration import (
     symmetric_null,
     threshold,
 )
+from ntkmmd_jax.calibration import labellings as pools
 
 KEY = jax.random.key(0)
 
@@ -70,7 +71,7 @@ def test_the_rank_is_uniform_for_every_pool(kind, monkeypatch):
         pool[:, :5] = True
         pool[3:, [4, 6]] = pool[3:, [6, 4]]
         pool[8:, [0, 11]] = pool[8:, [11, 0]]
-        monkeypatch.setattr(calibration, "label_pool", lambda *_: jnp.asarray(pool))
+        monkeypatch.setattr(pools, "label_pool", lambda *_, **__: jnp.asarray(pool))
 
     def rank(key):
         k_data, k_null = jax.random.split(key)
