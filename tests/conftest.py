@@ -12,7 +12,7 @@ from pathlib import Path
 # double the time of compilation, and gain nothing at the sizes of tests.
 QUICK = (
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_use_fusion_emitters=false"
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 )
 LONG = {"xla_backend_optimization_level": 1}
 if QUICK not in os.environ.get("XLA_FLAGS", ""):  # workers have the flags of their master
