@@ -15,9 +15,11 @@ import pytest
 import ntkmmd_jax as ntk
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax.changepoint import chart, detector, edetector, state, threshold
+from ntkmmd_jax.pooled import in_bucket
 from ntkmmd_jax.power import replicas
 from ntkmmd_jax.power.grid import cells_of
 from ntkmmd_jax.sequential import state as sequential
+from ntkmmd_jax.twosample.contract import run_program
 from tests._lib.test_precision import equations
 
 # The libraries of each platform; all else that JAX lowers to is StableHLO.
@@ -53,6 +55,10 @@ def faults(traced, platform):
 
 def of_method(method):
     return jax.jit(ntk.make_test(method)).trace(KEY, X, X)
+
+
+def of_bucket(method):
+    return run_program.trace(ntk.make_test(method), KEY, in_bucket(X, X))
 
 
 def of_sweep():
@@ -94,7 +100,9 @@ def of_images():
     return witness.trace(params, both)
 
 
+PADDED = [name for name in ntk.methods() if ntk.make_test(name).pads_up_to]
 PROGRAMS = {name: (of_method, name) for name in ntk.methods()} | {
+    **{f"{name}, in a bucket": (of_bucket, name) for name in PADDED},
     "power_sweep": (of_sweep,),
     "detector, by rows": (of_detector, "ntk"),
     "detector, trained": (of_detector, "net"),
