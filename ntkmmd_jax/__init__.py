@@ -20,6 +20,7 @@ from ntkmmd_jax._lib import xla as _xla
 from ntkmmd_jax._lib.cache import cache
 from ntkmmd_jax._lib.cores import use_cores
 from ntkmmd_jax._lib.precision import precision
+from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._version import __version__ as __version__
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
@@ -47,6 +48,7 @@ from ntkmmd_jax.twosample import (
     NetMMD,
     Normal,
     Permutation,
+    PermutationTest,
     Scale,
     SmoothCF,
     Tangent,
@@ -84,6 +86,7 @@ __all__ = [
     "Network",
     "Normal",
     "Permutation",
+    "PermutationTest",
     "PilotNull",
     "Plan",
     "PowerTable",
@@ -116,10 +119,12 @@ __all__ = [
     "plan",
     "power_sweep",
     "precision",
+    "record",
     "sequential",
     "sharded_test",
     "side_by_side",
     "signed_measure",
+    "static",
     "streamed_test",
     "streaming",
     "theory",

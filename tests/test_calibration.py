@@ -7,20 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ntkmmd_jax import calibration
 from ntkmmd_jax.calibration import (
     check_level,
     check_reach,
     kernel_null,
     label_pool,
     labellings,
+    nulls,
+    pools,
     pvalue,
     relabel,
     score_null,
     symmetric_null,
     threshold,
 )
-from ntkmmd_jax.calibration import labellings as pools
 
 KEY = jax.random.key(0)
 
@@ -184,7 +184,7 @@ def test_blocks_of_labels_change_nothing(monkeypatch):
     scores = jax.random.normal(KEY, (3000,))
     relabelling = relabel(KEY, 1000, 2000, 30)
     whole = score_null(relabelling, scores).values
-    monkeypatch.setattr(calibration, "_TILE", 257)
+    monkeypatch.setattr(nulls, "_TILE", 257)
     np.testing.assert_allclose(score_null(relabelling, scores).values, whole, atol=1e-6)
 
 

@@ -46,7 +46,18 @@ def record(cls: type[T]) -> type[T]:
         return one
 
     jax.tree_util.register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
+    made._record = made
     return made
+
+
+def check_record(one: Any) -> None:
+    """Refuse an object of a subclass of a record that is none itself, which JAX does not know."""
+    cls = type(one)
+    if vars(cls).get("_record") is not cls:
+        raise TypeError(
+            f"{cls.__name__} is a subclass of a record, and no record itself: write @ntk.record "
+            f"above `class {cls.__name__}`"
+        )
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple]:

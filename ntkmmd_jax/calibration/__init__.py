@@ -21,15 +21,6 @@ Nor need a pool have all labellings: those that are constant on bins (`measure.B
 and points that fill no bin take places whose label is the same in every row.
 """
 
-from ntkmmd_jax.calibration.labellings import (
-    Relabelling,
-    check_reach,
-    label_pool,
-    labellings,
-    relabel,
-    relabel_bins,
-    without,
-)
 from ntkmmd_jax.calibration.nulls import (
     NullStatistics,
     centred,
@@ -37,6 +28,15 @@ from ntkmmd_jax.calibration.nulls import (
     kernel_null,
     score_null,
     symmetric_null,
+)
+from ntkmmd_jax.calibration.pools import (
+    Relabelling,
+    check_reach,
+    label_pool,
+    labellings,
+    relabel,
+    relabel_bins,
+    without,
 )
 from ntkmmd_jax.calibration.pvalues import (
     check_level,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.records import record
-from ntkmmd_jax.calibration.labellings import Relabelling
+from ntkmmd_jax.calibration.pools import Relabelling
 from ntkmmd_jax.measure import asymmetric_mmd2, mmd2, unbiased_mmd2
 
 _TILE = 4096  # points whose labels are held as floats at once

@@ -21,6 +21,7 @@ from ntkmmd_jax.twosample.hotelling import Hotelling
 from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
 from ntkmmd_jax.twosample.members import Scale, Tangent
 from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
+from ntkmmd_jax.twosample.own import PermutationTest
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.sharded import sharded_test
 from ntkmmd_jax.twosample.streamed import streamed_test
@@ -180,6 +181,7 @@ __all__ = [
     "NetMMD",
     "Normal",
     "Permutation",
+    "PermutationTest",
     "Scale",
     "SmoothCF",
     "Tangent",

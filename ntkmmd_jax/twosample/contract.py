@@ -21,7 +21,7 @@ from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples
 from ntkmmd_jax._lib.precision import jit
-from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.records import check_record, record, static
 from ntkmmd_jax._lib.standard import Standard, standard_of
 from ntkmmd_jax.calibration import labellings
 from ntkmmd_jax.measure import held_out, split, split_sizes
@@ -67,6 +67,7 @@ class TwoSampleTest:
     standardize: bool = static(default=False, kw_only=True)  # pooled mean 0 and spread 1
 
     def __post_init__(self) -> None:
+        check_record(self)
         if not isinstance(self.standardize, bool):
             raise TypeError(f"standardize must be True or False; got {self.standardize!r}")
         options = {"held_out": self.split_at is not None}

@@ -1,5 +1,6 @@
 """A test in plain values, so that a file can name it, and the way back."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -10,24 +11,11 @@ from ntkmmd_jax.networks import Network, restored
 from ntkmmd_jax.sequential import recipe as wagers
 from ntkmmd_jax.sequential.bets import AGRAPA, ONS
 from ntkmmd_jax.sequential.learners import Learner
-from ntkmmd_jax.twosample.agg import MMDAgg
 from ntkmmd_jax.twosample.bet import BettingTest
-from ntkmmd_jax.twosample.c2st import C2ST
 from ntkmmd_jax.twosample.calibrations import Calibration
 from ntkmmd_jax.twosample.contract import TwoSampleTest
-from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
-from ntkmmd_jax.twosample.fuse import MMDFuse
-from ntkmmd_jax.twosample.fused import FusedNTK
-from ntkmmd_jax.twosample.gaussian import GaussianMMD
-from ntkmmd_jax.twosample.hotelling import Hotelling
-from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
 from ntkmmd_jax.twosample.members import Scale, Tangent
-from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 
-_KERNEL_TESTS = (GaussianMMD, LinearTimeMMD, MMDFuse, MMDAgg)
-_TESTS = (NetMMD, NTKMMD, FusedNTK, *_KERNEL_TESTS, Hotelling, C2ST, MeanEmbedding, SmoothCF)
-_TESTS += (BettingTest,)
-_CLASSES: dict[str, Any] = {cls.__name__: cls for cls in _TESTS}
 _MEMBERS: dict[str, Any] = {cls.__name__: cls for cls in (Scale, Tangent)}
 
 
@@ -55,8 +43,12 @@ def recipe(test: TwoSampleTest) -> dict[str, Any]:
 
 def from_recipe(made: dict[str, Any], network: Any = None) -> TwoSampleTest:
     """The test of a recipe; `network` if it was a function of the user's own."""
-    if made["class"] not in _CLASSES:
-        raise ValueError(f"unknown test {made['class']!r}; the known ones are {sorted(_CLASSES)}")
+    classes = {cls.__name__: cls for cls in _tests(TwoSampleTest)}
+    if made["class"] not in classes:
+        raise ValueError(
+            f"unknown test {made['class']!r}; the known ones are {sorted(classes)}. One of your "
+            "own is known once the module that defines it is imported"
+        )
     if made["class"] == BettingTest.__name__:
         return _bet(made["options"], network)
     options = _options(made["options"], network)
@@ -66,7 +58,15 @@ def from_recipe(made: dict[str, Any], network: Any = None) -> TwoSampleTest:
         options["members"] = tuple(
             _MEMBERS[one["class"]](**_options(one["options"], network)) for one in members
         )
-    return _CLASSES[made["class"]](**options)
+    return classes[made["class"]](**options)
+
+
+def _tests(base: type) -> Iterator[type]:
+    """All tests that there are, those of users included."""
+    for cls in base.__subclasses__():
+        if cls.method is not TwoSampleTest.method:  # others are bases only
+            yield cls
+        yield from _tests(cls)
 
 
 def _bet(made: dict[str, Any], network: Any) -> BettingTest:
