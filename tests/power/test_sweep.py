@@ -2,7 +2,6 @@ import dataclasses
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from ntkmmd_jax.power.sweep import power_sweep
 from ntkmmd_jax.power.table import PowerTable, wilson
 from ntkmmd_jax.twosample import TwoSampleResult, TwoSampleTest
 from tests.conftest import binomial_band
+from tests.processes import answer, launch, launch_two
 
 NETWORK = ntk.mlp(8)
 TESTS = {
@@ -261,13 +261,6 @@ def test_another_sweeps_checkpoint_is_refused(tmp_path):
 
 
 SCRIPT = """
-import json, sys
-import jax
-options = json.loads(sys.argv[1])
-jax.config.update("jax_num_cpu_devices", options.get("devices", 1))
-if "process" in options:
-    jax.distributed.initialize(options["coordinator"], 2, options["process"])
-import ntkmmd_jax as ntk
 from ntkmmd_jax.power import sweep
 sweep._ROUND = options.get("round", 64)
 tests = {"ntk": ntk.NTKMMD(network=ntk.mlp(8), n_permutations=99)}
@@ -280,22 +273,6 @@ if jax.process_index() == 0:
 """
 
 
-def launch(**options):
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, json.dumps(options)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},
-    )
-
-
-def answer(process):
-    out, err = process.communicate(timeout=600)
-    assert process.returncode == 0, err
-    return json.loads(out.splitlines()[-1])  # Gloo talks before it
-
-
 @pytest.fixture(scope="module")
 def expected(table):
     """The rejections of "ntk", the test of `SCRIPT`."""
@@ -304,15 +281,12 @@ def expected(table):
 
 @pytest.mark.parametrize("devices", [2, 4])
 def test_counts_do_not_depend_on_the_devices(expected, devices):
-    assert answer(launch(devices=devices)) == expected
+    assert answer(launch(SCRIPT, devices=devices)) == expected
 
 
 def test_counts_do_not_depend_on_the_processes(expected, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
     path = str(tmp_path / "sweep.jsonl")
-    both = [launch(coordinator=coordinator, process=i, checkpoint=path) for i in (0, 1)]
+    both = launch_two(SCRIPT, checkpoint=path)
     assert answer(both[0]) == expected
     out, err = both[1].communicate(timeout=60)
     assert both[1].returncode == 0 and str(expected) not in out, err
@@ -329,7 +303,7 @@ def test_counts_do_not_depend_on_the_processes(expected, tmp_path):
 def test_killed_and_resumed(expected, tmp_path):
     """SIGKILL after the first record; whatever was being done is done again."""
     path = tmp_path / "sweep.jsonl"
-    victim = launch(checkpoint=str(path), round=1, batch_size=2)
+    victim = launch(SCRIPT, checkpoint=str(path), round=1, batch_size=2)
     deadline = time.monotonic() + 300
     while not (path.exists() and path.read_bytes().count(b"\n") >= 3):
         assert victim.poll() is None and time.monotonic() < deadline
@@ -337,7 +311,7 @@ def test_killed_and_resumed(expected, tmp_path):
     victim.send_signal(signal.SIGKILL)
     victim.wait()
     assert path.read_bytes().count(b"\n") < 60
-    assert answer(launch(checkpoint=str(path))) == expected
+    assert answer(launch(SCRIPT, checkpoint=str(path))) == expected
 
 
 def test_table_round_trips(table, tmp_path):

@@ -1,26 +1,14 @@
 """One test over many devices and hosts: the p-value is that of one."""
 
-import json
-import os
-import socket
-import subprocess
-import sys
-
 import jax
 import numpy as np
 import pytest
 
 import ntkmmd_jax as ntk
+from tests.processes import answer, launch, launch_two
 
 SCRIPT = """
-import json, sys
-import jax
-options = json.loads(sys.argv[1])
-jax.config.update("jax_num_cpu_devices", options["devices"])
-if "process" in options:
-    jax.distributed.initialize(options["coordinator"], 2, options["process"])
 import numpy as np
-import ntkmmd_jax as ntk
 rng = np.random.default_rng(3)
 found = []
 for n_x, n_y in ((611, 730), (19, 1300), (30, 41)):
@@ -29,22 +17,6 @@ for n_x, n_y in ((611, 730), (19, 1300), (30, 41)):
     found.append([result.statistic, result.pvalue, float(result.witness(x[:1])[0])])
 print(json.dumps(found))
 """
-
-
-def launch(**options):
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, json.dumps(options)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},
-    )
-
-
-def answer(process):
-    out, err = process.communicate(timeout=600)
-    assert process.returncode == 0, err
-    return json.loads(out.splitlines()[-1])  # Gloo talks before it
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +40,11 @@ def assert_same(found, expected):
 
 @pytest.mark.parametrize("devices", [1, 2, 4])
 def test_the_p_value_does_not_depend_on_the_devices(expected, devices):
-    assert_same(answer(launch(devices=devices)), expected)
+    assert_same(answer(launch(SCRIPT, devices=devices)), expected)
 
 
 def test_two_processes_share_a_test(expected):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
-    both = [launch(devices=1, process=i, coordinator=coordinator) for i in range(2)]
+    both = launch_two(SCRIPT)
     for process in both:
         assert_same(answer(process), expected)
 
