@@ -29,11 +29,17 @@ class Pooled:
     points: jax.Array  # (N, ...)
     n_x: Any  # () int
     n_y: Any  # () int
+    strata: jax.Array | None = None  # (n,) of every point, if labels are permuted within them
 
     @property
     def n(self) -> Any:
         """Points that are real."""
         return self.n_x + self.n_y
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is neither padding nor strata."""
+        return self.strata is None and padding.is_full(len(self.points), self.n)
 
     @property
     def measure(self) -> SignedMeasure:
@@ -51,11 +57,11 @@ class Pooled:
 
 
 def pooled(samples: Any) -> Pooled:
-    """x and y, as a pair or pooled already."""
+    """x and y, as a pair, with strata as a triple, or pooled already."""
     if isinstance(samples, Pooled):
         return samples
-    x, y = samples
-    return Pooled(jnp.concatenate([x, y]), len(x), len(y))
+    x, y, *strata = samples
+    return Pooled(jnp.concatenate([x, y]), len(x), len(y), *strata)
 
 
 def in_bucket(x: Any, y: Any) -> Pooled:

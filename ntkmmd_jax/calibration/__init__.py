@@ -44,10 +44,12 @@ from ntkmmd_jax.calibration.pvalues import (
     pvalue,
     threshold,
 )
+from ntkmmd_jax.calibration.strata import as_strata, relabel_within
 
 __all__ = [
     "NullStatistics",
     "Relabelling",
+    "as_strata",
     "centred",
     "check_level",
     "check_reach",
@@ -59,6 +61,7 @@ __all__ = [
     "pvalue",
     "relabel",
     "relabel_bins",
+    "relabel_within",
     "score_null",
     "symmetric_null",
     "threshold",

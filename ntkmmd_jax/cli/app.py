@@ -82,6 +82,9 @@ def test(
     permutations: Annotated[int, typer.Option(help="Label permutations")] = 400,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
     standardize: Standardize = None,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="Rows of x and y belong together: swap within pairs")
+    ] = False,
     option: Options = None,
     compare: Annotated[bool, typer.Option(help="Also compare trained with exact")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
@@ -107,6 +110,7 @@ def test(
         level=level,
         n_permutations=permutations,
         standardize=standardize,
+        paired=paired,
         **options,
     )
     report: dict[str, Any] = result.to_dict()

@@ -24,6 +24,7 @@ from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
 from ntkmmd_jax.twosample.own import PermutationTest
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.sharded import sharded_test
+from ntkmmd_jax.twosample.stratified import pairs, stratified_test
 from ntkmmd_jax.twosample.streamed import streamed_test
 
 _METHODS: dict[str, tuple[type[TwoSampleTest], dict[str, Any], str]] = {
@@ -111,6 +112,8 @@ def two_sample_test(
     level: float = 0.05,
     n_permutations: int = 400,
     standardize: bool | None = None,
+    strata: tuple[Any, Any] | None = None,
+    paired: bool = False,
     **options: Any,
 ) -> TwoSampleResult:
     """Test whether two samples come from the same distribution.
@@ -128,6 +131,10 @@ def two_sample_test(
         standardize: Whether the test sees every coordinate with mean 0 and spread 1 of the pooled
             sample (images: every channel); the witness takes points as they are all the same. By
             default, methods that have a network do: on data of other scales it sees little.
+        strata: The stratum of every point of x, and of y (a hospital, a day): labels are permuted
+            within strata only, where samples differ in what is not asked about. For tests of all
+            data: "ntk-fuse", "ntk-symmetric", "gmmd", "mmd-fuse", "mmd-agg".
+        paired: Whether x_i and y_i belong together (before and after): labels swap within pairs.
         **options: Options of the method, such as `network` and `learning_rate` for "net".
 
     Returns:
@@ -155,7 +162,14 @@ def two_sample_test(
     x, y = as_samples(x, y)
     check_finite(x, "x")
     check_finite(y, "y")
-    result = test.in_bucket(as_key(key), x, y).concrete()
+    if paired:
+        if strata is not None:
+            raise ValueError("pairs are strata of their own: give paired=True or strata")
+        strata = pairs(len(x), len(y))
+    if strata is None:
+        result = test.in_bucket(as_key(key), x, y).concrete()
+    else:
+        result = stratified_test(test, as_key(key), x, y, strata).concrete()
     if math.isnan(result.pvalue):
         raise ValueError(
             f"{result.method} has no verdict: its statistic is not a number. The training diverges "

@@ -4,7 +4,6 @@ Labellings of bins are exact at any number of them, so this is about power and t
 """
 
 from ntkmmd_jax._lib.checks import whole
-from ntkmmd_jax._lib.padding import is_full
 from ntkmmd_jax.calibration import labellings
 from ntkmmd_jax.measure import Bins, cut_into_bins
 from ntkmmd_jax.pooled import Pooled
@@ -30,8 +29,8 @@ def bins_of(n_x: int, n_y: int, bins: int | None = None) -> Bins | None:
 
 
 def bins_of_pooled(samples: Pooled, bins: int | None = None) -> Bins | None:
-    """The bins of samples; in a bucket every point is one, as such samples are small."""
-    if not is_full(len(samples.points), samples.n):
+    """The bins of samples; in a bucket and within strata every point is one."""
+    if not samples.is_plain:
         return None
     return bins_of(samples.n_x, samples.n_y, bins)
 

@@ -206,6 +206,8 @@ class CollectionEvidence(Refittable, Comparable):
 class CollectionTest(TwoSampleTest):
     """Base of the tests with a collection of kernels, k Gaussian and k Laplace ones."""
 
+    stratifies: ClassVar[bool] = True
+
     null_order: ClassVar[float] = 0.0  # T has its scale in itself
 
     n_bandwidths: int = static(default=10)  # k

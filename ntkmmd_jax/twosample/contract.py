@@ -17,7 +17,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import jax
 from jax.core import Tracer
 
-from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples
 from ntkmmd_jax._lib.precision import jit
@@ -59,6 +58,7 @@ class TwoSampleTest:
     normal_from: ClassVar[int] = 20  # points of each from which on `Normal` is measured to hold
     stops: ClassVar[bool] = False  # its result has a wealth, and says where one could have stopped
     null_order: ClassVar[float] = 1.0  # under H0, T is `null_centre` + a term of n^−null_order
+    stratifies: ClassVar[bool] = False  # labels of all points may be permuted within strata
 
     level: Any = dataclasses.field(default=0.05, kw_only=True)
     calibration: Any = dataclasses.field(default=None, kw_only=True)  # a word, or a `Calibration`
@@ -88,7 +88,7 @@ class TwoSampleTest:
             x: Anything array-like, one row per sample.
             y: Likewise, with the same features.
         """
-        return self._answer(key, *as_samples(x, y), bucket=False)
+        return self.answer(key, *as_samples(x, y))
 
     def in_bucket(self, key: Any, x: Any, y: Any) -> TwoSampleResult:
         """The same test in a program for many sizes (see `pooled`), where the test has one.
@@ -97,15 +97,19 @@ class TwoSampleTest:
         """
         x, y = as_samples(x, y)
         fits = isinstance(self.calibrated_by, Permuting) and len(x) + len(y) <= self.pads_up_to
-        return self._answer(key, x, y, bucket=fits)
+        return self.answer(key, x, y, bucket=fits)
 
-    def _answer(self, key: Any, x: jax.Array, y: jax.Array, *, bucket: bool) -> TwoSampleResult:
+    def answer(
+        self, key: Any, x: jax.Array, y: jax.Array, strata: Any = None, *, bucket: bool = False
+    ) -> TwoSampleResult:
+        """The result of samples that are arrays: checked, run by one program, and warned of."""
         self.check_sizes(len(x), len(y))
         for network in self.networks:
             check_network(network, x.shape[1:])
         if not isinstance(x, Tracer):
             _forget_programs()
-        found = run_program(self, as_key(key), in_bucket(x, y) if bucket else (x, y))
+        given = (x, y) if strata is None else (x, y, strata)
+        found = run_program(self, as_key(key), in_bucket(x, y) if bucket else given)
         result = dataclasses.replace(found, n_x=len(x), n_y=len(y))
         result.warn_if_powerless()
         return result
@@ -114,7 +118,7 @@ class TwoSampleTest:
         """The test itself, on checked arrays, standardised or not."""
         keys, calibration = self.keys(key), self.calibrated_by
         prepared = calibration.prepare(self, keys.prepare, samples.points)
-        if padding.is_full(len(samples.points), samples.n):
+        if samples.is_plain:
             train, held = self.split(keys.split, *samples.both)
         elif self.split_at is None:
             train, held = samples, samples
@@ -270,7 +274,7 @@ def _forget_programs() -> None:
 
 
 @jit
-def run_program(test: TwoSampleTest, key: jax.Array, samples: Sample | Pooled) -> TwoSampleResult:
+def run_program(test: TwoSampleTest, key: jax.Array, samples: Any) -> TwoSampleResult:
     """The test of checked samples, standardised or not: one program for one shape."""
     samples = pooled(samples)
     k_standard = jax.random.fold_in(key, _STANDARD)

@@ -15,7 +15,13 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.calibration import NullStatistics, Relabelling, relabel, score_null
+from ntkmmd_jax.calibration import (
+    NullStatistics,
+    Relabelling,
+    relabel,
+    relabel_within,
+    score_null,
+)
 from ntkmmd_jax.measure import Bins
 from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.sequential.recorded import Wealth
@@ -35,6 +41,8 @@ class Pool:
     def relabel(self, key: jax.Array, samples: Samples, **which: Any) -> Relabelling:
         """Place n_X + n_Y points into B + 1 labellings."""
         given = pooled(samples)
+        if given.strata is not None:
+            return relabel_within(key, given.n_x, given.strata, self.n_permutations)
         which |= {"shared": self.shared, "places": len(given.points)}
         return relabel(key, given.n_x, given.n_y, self.n_permutations, **which)
 

@@ -154,6 +154,8 @@ class FusedNTK(TwoSampleTest):
         True
     """
 
+    stratifies: ClassVar[bool] = True
+
     null_order: ClassVar[float] = 0.0  # T has its scale in itself
 
     members: Any = static(default_factory=collection)  # `Scale`, `Tangent`, or networks

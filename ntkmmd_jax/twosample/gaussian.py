@@ -7,7 +7,7 @@ kernel matrix, which is made and used tile by tile, so neither it nor any copy i
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -165,6 +165,8 @@ class GaussianMMD(GaussianTest):
     subsample of 2000, drawn without regard to the labels, so that the level stays exact.
     Quadratic time; memory of B + 1 labellings and a tile of the kernel matrix.
     """
+
+    stratifies: ClassVar[bool] = True
 
     unbiased: bool = static(default=False)
 

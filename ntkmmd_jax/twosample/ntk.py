@@ -9,7 +9,7 @@ or, if exact, by its "asymptotic" law. "theory" takes the threshold of the paper
 """
 
 import dataclasses
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -104,6 +104,8 @@ class WitnessTest(TwoSampleTest):
 @record
 class NTKMMD(WitnessTest):
     """The exact test: the witness of the MMD with the NTK at θ0, in linear time, no training."""
+
+    stratifies: ClassVar[bool] = True
 
     unbiased: bool = static(default=False, kw_only=True)  # of the symmetric statistic
     bins: int | None = static(default=None, kw_only=True)  # of it; None: as `bins_of` has it

@@ -7,7 +7,7 @@ computed, see `calibration`), p-value and threshold, sweeps, charts, pilots and 
 contract that all tests have.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -75,6 +75,8 @@ class PermutationTest(TwoSampleTest):
         >>> ntk.two_sample_test(x, x[:20] + 2, method=Energy(power=0.5)).reject
         True
     """
+
+    stratifies: ClassVar[bool] = True
 
     def statistics(self, prepared: Prepared, points: jax.Array, weights: jax.Array) -> jax.Array:
         """T for every row of weights; large values speak against H0.
