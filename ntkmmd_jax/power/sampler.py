@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.points import as_samples
-from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax._lib.precision import jit, pinned
 
 Sampler = Callable[..., tuple[jax.Array, jax.Array]]
 Fixed = tuple[tuple[str, Any], ...]  # parameters that fix the program, by name
@@ -113,7 +113,7 @@ def _checked(
         ) from error
     sample = functools.partial(_samples, sampler, sizes, fixed)
     try:
-        shapes = jax.eval_shape(sample, keys[0], numbers)
+        shapes = jax.eval_shape(pinned(sample), keys[0], numbers)  # one trace with `_look`
         found = jax.device_get(_look(keys, numbers, sampler=sampler, sizes=sizes, fixed=fixed))
     except (TypeError, IndexError, jax.errors.JaxRuntimeError) as error:  # no memory, above all
         reason = str(error).strip().splitlines()[0]

@@ -114,8 +114,12 @@ class TwoSampleTest:
         result.warn_if_powerless()
         return result
 
-    def run(self, key: jax.Array, samples: Pooled) -> TwoSampleResult:
+    def run(self, key: jax.Array, x: jax.Array, y: jax.Array) -> TwoSampleResult:
         """The test itself, on checked arrays, standardised or not."""
+        return self.run_pooled(key, pooled((x, y)))
+
+    def run_pooled(self, key: jax.Array, samples: Pooled) -> TwoSampleResult:
+        """The same of samples in one array, with padding or strata, or without."""
         keys, calibration = self.keys(key), self.calibrated_by
         prepared = calibration.prepare(self, keys.prepare, samples.points)
         if samples.is_plain:
@@ -279,9 +283,11 @@ def run_program(test: TwoSampleTest, key: jax.Array, samples: Any) -> TwoSampleR
     samples = pooled(samples)
     k_standard = jax.random.fold_in(key, _STANDARD)
     standard = test.calibrated_by.standard(test, k_standard, samples.points, samples.n)
+    if standard is not None:
+        samples = dataclasses.replace(samples, points=standard(samples.points))
+    found = test.run(key, *samples.both) if samples.is_plain else test.run_pooled(key, samples)
     if standard is None:
-        return test.run(key, samples)
-    found = test.run(key, dataclasses.replace(samples, points=standard(samples.points)))
+        return found
     if found.witness is not None:
         features = samples.points.shape[1:]
         witness = StandardWitness(found.witness, standard, features=features)
