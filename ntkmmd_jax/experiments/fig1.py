@@ -33,11 +33,6 @@ class PartOfThePass(NetMMD):
 
     samples: float | jax.Array = 1.0
 
-    @property
-    def pads_up_to(self) -> int:
-        """Its points are counted, so none may be padding."""
-        return 0
-
     def find_witness(self, key: jax.Array, params: Params, train: Pooled) -> Witness:
         """Train on some of the points, taken at random."""
         k_visited, k_train = jax.random.split(key)

@@ -126,7 +126,12 @@ class NTKMMD(WitnessTest):
 
     @property
     def pads_up_to(self) -> int:
-        """As long as every point is a bin of its own or, with a split, a program is soon run."""
+        """As long as every point is a bin of its own or, with a split, a program is soon run.
+
+        A subclass, which may count its points, is not padded unless it says so.
+        """
+        if type(self) is not NTKMMD:
+            return 0
         if isinstance(self.calibrated_by, Full):
             return POINTS if self.bins is None else 0
         return 65_536
@@ -213,7 +218,8 @@ class NetMMD(WitnessTest):
     @property
     def pads_up_to(self) -> int:
         """With plain SGD, for which padding is no step; unless points are visited in order."""
-        return 65_536 if self.sgd.is_plain and self.shuffle else 0
+        plain = type(self) is NetMMD and self.sgd.is_plain and self.shuffle
+        return 65_536 if plain else 0
 
     @property
     def sgd(self) -> SGD:
