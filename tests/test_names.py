@@ -33,12 +33,8 @@ def keys():
 
 def test_keys_come_first_and_have_no_default():
     found = {name: (place, parameter) for name, place, parameter in keys()}
-    for name in (
-        "two_sample_test",
-        "sharded_test",
-        "plan",
-        "segment",
-    ):  # the outermost conveniences
+    # The outermost conveniences:
+    for name in ("two_sample_test", "sharded_test", "k_sample_test", "plan", "segment"):
         place, parameter = found.pop(name)
         assert parameter.kind is parameter.KEYWORD_ONLY
         assert parameter.default == 0

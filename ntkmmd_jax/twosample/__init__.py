@@ -18,6 +18,7 @@ from ntkmmd_jax.twosample.fuse import MMDFuse
 from ntkmmd_jax.twosample.fused import FusedNTK
 from ntkmmd_jax.twosample.gaussian import GaussianMMD
 from ntkmmd_jax.twosample.hotelling import Hotelling
+from ntkmmd_jax.twosample.k_samples import KSampleResult, k_sample_test
 from ntkmmd_jax.twosample.linear_time import LinearTimeMMD
 from ntkmmd_jax.twosample.members import Scale, Tangent
 from ntkmmd_jax.twosample.ntk import NTKMMD, NetMMD
@@ -188,6 +189,7 @@ __all__ = [
     "FusedNTK",
     "GaussianMMD",
     "Hotelling",
+    "KSampleResult",
     "LinearTimeMMD",
     "MMDAgg",
     "MMDFuse",
@@ -203,6 +205,7 @@ __all__ = [
     "TwoSampleTest",
     "as_key",
     "default_method",
+    "k_sample_test",
     "make_test",
     "methods",
     "sharded_test",
