@@ -38,17 +38,17 @@ def recipe(test: TwoSampleTest) -> dict[str, Any]:
             "use plain values, such as momentum instead of an optimizer"
         )
 
-    return {"class": type(test).__name__, "options": plain(fields_of(test), other)}
+    made = {"class": type(test).__name__, "options": plain(fields_of(test), other)}
+    return made if _module(type(test)) is None else {**made, "module": _module(type(test))}
 
 
 def from_recipe(made: dict[str, Any], network: Any = None) -> TwoSampleTest:
     """The test of a recipe; `network` if it was a function of the user's own."""
-    classes = {cls.__name__: cls for cls in _tests(TwoSampleTest)}
+    module = made.get("module")  # of one of the user's own; defined again, the last counts
+    classes = {cls.__name__: cls for cls in _tests(TwoSampleTest) if _module(cls) == module}
     if made["class"] not in classes:
-        raise ValueError(
-            f"unknown test {made['class']!r}; the known ones are {sorted(classes)}. One of your "
-            "own is known once the module that defines it is imported"
-        )
+        where = "" if module is None else f" of {module}: import that module first"
+        raise ValueError(f"unknown test {made['class']!r}{where}; known are {sorted(classes)}")
     if made["class"] == BettingTest.__name__:
         return _bet(made["options"], network)
     options = _options(made["options"], network)
@@ -59,6 +59,11 @@ def from_recipe(made: dict[str, Any], network: Any = None) -> TwoSampleTest:
             _MEMBERS[one["class"]](**_options(one["options"], network)) for one in members
         )
     return classes[made["class"]](**options)
+
+
+def _module(cls: type) -> str | None:
+    """Where a class of the user's own comes from; None of ours."""
+    return None if cls.__module__.split(".")[0] == "ntkmmd_jax" else cls.__module__
 
 
 def _tests(base: type) -> Iterator[type]:
