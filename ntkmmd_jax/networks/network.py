@@ -6,13 +6,14 @@ where the readout a stays fixed: frozen leaves are no part of the neural tangent
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import linen, nnx
+from flax import linen
 
 from ntkmmd_jax._lib.files import FileError
 from ntkmmd_jax.networks.check import Explained
@@ -86,7 +87,21 @@ class Network:
 
 
 # What stands for a network: one of ours, a flax module, or a bare pair (init, apply).
-NetworkLike = Network | linen.Module | nnx.Module | tuple[Callable[..., Any], Callable[..., Any]]
+if TYPE_CHECKING:
+    from flax import nnx
+
+NetworkLike = Union[
+    Network, linen.Module, "nnx.Module", tuple[Callable[..., Any], Callable[..., Any]]
+]
+
+
+def is_module(value: Any) -> bool:
+    """Whether a value is a module of flax, linen or nnx.
+
+    Whoever has one of nnx has imported it: we do not, as that takes a fifth of a second.
+    """
+    nnx = sys.modules.get("flax.nnx")
+    return isinstance(value, linen.Module) or (nnx is not None and isinstance(value, nnx.Module))
 
 
 def merged(params: Params, theta: Params) -> Params:
@@ -226,7 +241,7 @@ def from_flax(module: Any, *, frozen: str | Iterable[str] = ()) -> Network:
     """
     if isinstance(module, linen.Module):
         network = _from_linen(module)
-    elif isinstance(module, nnx.Module):
+    elif is_module(module):
         network = _from_nnx(lambda _: module)
     elif callable(module):
         network = _from_nnx(module)
@@ -242,7 +257,9 @@ def _from_linen(module: linen.Module) -> Network:
     return Network(init, apply, collection="params", module=module)
 
 
-def _from_nnx(build: Callable[[nnx.Rngs], Any]) -> Network:
+def _from_nnx(build: Callable[["nnx.Rngs"], Any]) -> Network:
+    from flax import nnx
+
     def parts(key: Any) -> tuple:
         return nnx.split(build(nnx.Rngs(key)), nnx.Param, ...)
 
@@ -264,7 +281,7 @@ def as_network(network: NetworkLike) -> Network:
     """A `Network` from one of ours, a flax module, or a bare `(init, apply)` pair."""
     if isinstance(network, Network):
         return network
-    if isinstance(network, linen.Module | nnx.Module):
+    if is_module(network):
         return from_flax(network)
     if isinstance(network, tuple) and len(network) == 2 and all(map(callable, network)):
         return Network(*network)

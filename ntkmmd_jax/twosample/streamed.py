@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import linen, nnx
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, as_points, check_finite
@@ -21,6 +20,7 @@ from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax.calibration import check_level, check_reach, labellings
 from ntkmmd_jax.measure import Bins
 from ntkmmd_jax.networks import Network, NetworkLike, as_network, check_network
+from ntkmmd_jax.networks.network import is_module
 from ntkmmd_jax.training import binned
 from ntkmmd_jax.twosample.binned import bins_of
 from ntkmmd_jax.twosample.calibrations import Permutation
@@ -67,14 +67,15 @@ def streamed_test(
         90
     """
     check_level(level, n_permutations)
-    if isinstance(witness, binned.BinnedStream | Network | linen.Module | nnx.Module | tuple):
+    given: Any = witness
+    if isinstance(given, binned.BinnedStream | Network | tuple) or is_module(given):
         about: dict[str, Any] = {"level": level, "n_permutations": n_permutations}
-        stream, test = _streamed(key, witness, batches or (), about, progress=progress)
+        stream, test = _streamed(key, given, batches or (), about, progress=progress)
         result = unsplit_test(test, key, stream)
     else:
         if batches is None:
             raise ValueError("a witness is tested on batches that it was not trained on: give them")
-        result = _held_out(as_key(key), witness, batches, level, n_permutations, progress=progress)
+        result = _held_out(as_key(key), given, batches, level, n_permutations, progress=progress)
     result = result.concrete()
     result.warn_if_powerless()
     return result
