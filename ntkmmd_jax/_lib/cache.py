@@ -60,8 +60,12 @@ def cache(*, clear: bool = False) -> Path | None:
 
 def programs_folder() -> Path:
     """Where `cache` keeps programs."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(home) / "ntkmmd_jax" / "programs"
+    return cache_folder() / "programs"
+
+
+def cache_folder() -> Path:
+    """Our folder in the user's cache, for programs and for data."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ntkmmd_jax"
 
 
 def kept() -> list[os.DirEntry[str]]:

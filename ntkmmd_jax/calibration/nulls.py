@@ -53,6 +53,11 @@ def _label_sums(labels: jax.Array, values: jax.Array) -> jax.Array:
     return jax.lax.fori_loop(0, whole, lambda i, total: total + sums(i * _TILE, _TILE), total)
 
 
+def tie_tolerance(values: jax.Array) -> jax.Array:
+    """By how much values may differ and be a tie, where no more is known than their size."""
+    return 16 * jnp.finfo(values.dtype).eps * jnp.max(jnp.abs(values))
+
+
 def _rounding(terms: jax.Array, mass: float, *real: Any) -> jax.Array:
     """Rounding error of a weighted sum of terms with total absolute weight `mass`.
 

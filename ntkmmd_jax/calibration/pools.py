@@ -141,10 +141,14 @@ def relabel(
     row = labels[observed]
     if bins is not None:
         row = jnp.concatenate([jnp.repeat(row, bins.size), jnp.asarray(bins.rest > 0)])
-    seen = jnp.cumsum(row)  # x places up to and including each place
-    random = padding.grouped_order(bits[1:], n_x, n_y)
-    order = random[jnp.where(row, seen - 1, n_x + jnp.arange(places) - seen)]
+    order = arranged(row, padding.grouped_order(bits[1:], n_x, n_y), n_x)
     return Relabelling(labels, padding.filled(order, n_x + n_y), observed, n_x, n_y, bins=bins)
+
+
+def arranged(row: jax.Array, random: jax.Array, n_x: Any) -> jax.Array:
+    """Which point stands at each place: those of `random`, x first, fill the row's in order."""
+    seen = jnp.cumsum(row)  # x places up to and including each place
+    return random[jnp.where(row, seen - 1, n_x + jnp.arange(len(row)) - seen)]
 
 
 def relabel_bins(key: jax.Array, bins: Bins, n_permutations: int) -> Relabelling:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax.calibration.pools import Relabelling
+from ntkmmd_jax.calibration.pools import Relabelling, arranged
 
 _MANY = 10**8  # labellings, beyond which they are not counted
 
@@ -47,12 +47,10 @@ def relabel_within(key: jax.Array, n_x: int, strata: jax.Array, n_permutations: 
     labels = jax.lax.scan(choose, jnp.zeros_like(u[0]), steps)[1].T
     bits = jax.random.bits(k_place, (1 + n,))
     observed = (bits[0] % (n_permutations + 1)).astype(jnp.int32)
-    row = labels[observed]
-    seen = jnp.cumsum(row)
     # x by stratum, in random order within; then y: as many in every stratum as the row has places.
     keys = ((rows >= n_x).astype(bits.dtype), strata, bits[1:], rows)
     random = jax.lax.sort(keys, num_keys=3)[3]
-    order = random[jnp.where(row, seen - 1, n_x + rows - seen)]
+    order = arranged(labels[observed], random, n_x)
     return Relabelling(labels, order, observed, n_x, n - n_x)
 
 

@@ -4,12 +4,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from ntkmmd_jax._lib.cache import cache_folder
+
 
 def folders() -> list[Path]:
     """The folders that are searched, in order."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ntkmmd_jax"
     named = os.environ.get("NTKMMD_DATA")
-    return [Path(named), cache] if named else [cache]
+    return [Path(named), cache_folder()] if named else [cache_folder()]
 
 
 def find(names: Sequence[str], kind: str) -> Path:

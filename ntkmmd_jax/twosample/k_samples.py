@@ -23,12 +23,12 @@ from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import standard_of
 from ntkmmd_jax.calibration import centred, check_level, check_reach, labellings, pvalue
+from ntkmmd_jax.calibration.nulls import tie_tolerance
 from ntkmmd_jax.kernels import empirical_ntk
 from ntkmmd_jax.networks import Network, NetworkLike, as_network, check_network, mlp
 from ntkmmd_jax.witness import bin_gradients
 
 _POINTS = 1024  # up to which each is a bin of its own; beyond, about so many bins
-_ROUNDING = 16  # units of it, by which values may differ and be a tie
 
 
 @record
@@ -207,12 +207,17 @@ def _run(
             return distance(in_pair & (rank < jnp.asarray(counts)[i]))
 
         null = jax.lax.map(permuted, jax.random.split(key, n_permutations), batch_size=8)
-        return pvalue(distance(own[i]), null, _tolerance(null))
+        return pvalue(distance(own[i]), null, tie_tolerance(null))
 
     keys = jax.random.split(k_pairs, len(rows))
     found = jax.lax.map(of_pair, (keys, jnp.asarray(rows), jnp.asarray(columns)))
     pvalues = jnp.ones((k, k), gram.dtype).at[rows, columns].set(found)
-    return total, pvalue(total, null, _tolerance(null)), observed, jnp.minimum(pvalues, pvalues.T)
+    return (
+        total,
+        pvalue(total, null, tie_tolerance(null)),
+        observed,
+        jnp.minimum(pvalues, pvalues.T),
+    )
 
 
 def _bins(key: jax.Array, points: jax.Array, sizes: tuple[int, ...], size: int) -> jax.Array:
@@ -224,7 +229,3 @@ def _bins(key: jax.Array, points: jax.Array, sizes: tuple[int, ...], size: int) 
         order = begin + jnp.argsort(bits[begin:end])[:inside]
         parts.append(points[order].reshape(-1, size, *points.shape[1:]))
     return jnp.concatenate(parts)
-
-
-def _tolerance(values: jax.Array) -> jax.Array:
-    return _ROUNDING * jnp.finfo(values.dtype).eps * jnp.max(jnp.abs(values))

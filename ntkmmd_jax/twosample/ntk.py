@@ -12,12 +12,12 @@ import dataclasses
 from typing import Any, ClassVar, Self
 
 import jax
-import jax.numpy as jnp
 import optax
 
 from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics, labellings
+from ntkmmd_jax.calibration.nulls import tie_tolerance
 from ntkmmd_jax.kernels import bin_gram, empirical_ntk
 from ntkmmd_jax.measure import SignedMeasure, interleaved, mean_gap, signed_measure, split_sizes
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
@@ -253,6 +253,6 @@ class NetMMD(WitnessTest):
 
         weights = (on_train.weights, on_test.weights)
         values = jax.lax.map(statistic, weights, batch_size=_RETRAIN)
-        tolerance = 16 * jnp.finfo(values.dtype).eps * jnp.max(jnp.abs(values))
         witness = retrained(on_train.weights[on_train.observed])
-        return Permuted(NullStatistics(values, tolerance), on_test.observed, witness)
+        null = NullStatistics(values, tie_tolerance(values))
+        return Permuted(null, on_test.observed, witness)

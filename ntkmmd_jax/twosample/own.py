@@ -14,12 +14,11 @@ import jax.numpy as jnp
 
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.calibration import NullStatistics
+from ntkmmd_jax.calibration.nulls import tie_tolerance
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.twosample.contract import Prepared, TwoSampleTest
 from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable, Samples
-
-_ROUNDING = 16  # units of it, by which values may differ and be a tie
 
 
 @record
@@ -40,8 +39,7 @@ class OwnEvidence(Refittable, Comparable):
         placed = relabelling.placed(self.samples.points)
         prepared = self._prepared(placed)
         values = self.test.checked_statistics(prepared, placed, relabelling.weights)
-        size = jnp.max(jnp.abs(values))
-        null = NullStatistics(values, _ROUNDING * jnp.finfo(values.dtype).eps * size)
+        null = NullStatistics(values, tie_tolerance(values))
         witness = self.test.witness(prepared, self.samples.measure)
         return Permuted(null, relabelling.observed, witness)
 
