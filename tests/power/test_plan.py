@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ntkmmd_jax as ntk
-from ntkmmd_jax import plotting
+from ntkmmd_jax.plotting import canvas
 from ntkmmd_jax.power.curve import GAMMA, Curve, fitted
 from ntkmmd_jax.power.plan import PARTS, Subsamples
 
@@ -91,7 +91,7 @@ def test_one_law_is_not_planned_for():
     assert none.n is None and none.interval[1] == math.inf
     assert "no size up to 600 can be recommended: the pilot does not show" in repr(none)
     assert none.to_dict()["high"] is None
-    plotting.plt.close(none.plot().figure)
+    canvas.plt.close(none.plot().figure)
 
 
 def test_saved_loaded_and_drawn(found, tmp_path):
@@ -100,7 +100,7 @@ def test_saved_loaded_and_drawn(found, tmp_path):
     assert f"n = {found.n} of each" in repr(found)
     ax = found.plot()
     assert f"n = {found.n} of each" in ax.get_legend_handles_labels()[1]
-    plotting.plt.close(ax.figure)
+    canvas.plt.close(ax.figure)
     (tmp_path / "table.json").write_text(json.dumps({"rows": []}))
     with pytest.raises(ValueError, match="does not hold a whole plan"):
         ntk.Plan.load(tmp_path / "table.json")
