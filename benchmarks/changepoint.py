@@ -1,16 +1,18 @@
 """The streaming detector: false alarms, delays and speed.
 
-python benchmarks/changepoint.py alarms [streams] [charts] [pools] [windows]  # looks in alarm
-python benchmarks/changepoint.py arl [streams] [charts] [pools] [windows]     # run lengths
+python benchmarks/changepoint.py alarms [references] [streams] [charts] [pools] [windows]
+python benchmarks/changepoint.py arl [references] [streams] [charts] [pools] [windows] [wanted]
 python benchmarks/changepoint.py delay [streams]     # frames to an alarm at ARL 1,000 and 10,000
 python benchmarks/changepoint.py speed [frames]      # d = 54, window 200, strides 10 and 1
 python benchmarks/changepoint.py gestures            # MSRC-12, if it is there
 
 `alarms` (wanted 1 % of the looks) and `arl` (wanted 1,000 frames) take charts as
-ntk,all,gmmd,hotelling, pools as 300,600,2000 and windows as 50,100. A stream has a reference of its
-own; "warned" is the share of references that are told to be too short.
+ntk,all,gmmd,hotelling, pools as 300,600,2000 and windows as 50,100; so many references, with so
+many streams each, by `init` and `step` as they ship. Errors are those between references; "warned"
+is the share of references that are told to be too short, and the last column leaves those out.
 """
 
+import dataclasses
 import itertools
 import math
 import sys
@@ -27,13 +29,7 @@ from timing import best, peak_mb
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax import changepoint
-from ntkmmd_jax.changepoint.by_parts import of_test
-from ntkmmd_jax.changepoint.by_rows import of_level, world_of
-from ntkmmd_jax.changepoint.chart import chart_test, make_chart
 from ntkmmd_jax.changepoint.detector import jitted_step
-from ntkmmd_jax.changepoint.live import run
-from ntkmmd_jax.changepoint.state import chart_rows, in_use, start
-from ntkmmd_jax.changepoint.threshold import is_doubtful
 
 NETWORK = ntk.mlp(128)
 CHARTS: dict[str, dict[str, Any]] = {
@@ -74,79 +70,94 @@ def cells(charts: str, *sizes: str) -> list[Cell]:
     return list(itertools.product((5, 50), SOURCES.items(), pools, windows, charts.split(",")))
 
 
-def _said(cell: Cell) -> str:
+@partial(jax.jit, static_argnames=("source", "frames", "d", "streams"))
+def watched(state: Any, key: jax.Array, source: Any, frames: int, d: int, streams: int) -> tuple:
+    """Of streams without a change: the share of looks in alarm, and frames to the first alarm."""
+
+    def one(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        k_frames, k_looks = jax.random.split(key)
+        begun = dataclasses.replace(state, key=k_looks)
+        _, report = jitted_step(begun, source(k_frames, frames, d), frames)
+        first = jnp.where(report.alarms.any(), 1 + report.alarms.argmax(), frames + 1)
+        return report.alarms.sum() / report.looked.sum(), first
+
+    return jax.lax.map(one, jax.random.split(key, streams))
+
+
+def promised(cell: Cell, references: int, streams: int, frames: int, **wanted: Any) -> tuple:
+    """What `watched` sees of every reference (r, streams), which were warned of, and a state."""
+    d, (_, source), pool, window, name = cell
+    sample, seen, warned, state = jax.jit(source, static_argnums=(1, 2)), [], [], None
+    for seed in range(references):
+        k_pool, k_watch = jax.random.split(jax.random.key(seed))
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            options = {"window": window, **wanted, **CHARTS[name]}
+            state = changepoint.init(seed, sample(k_pool, pool, d), **options)
+        warned.append(bool(said))
+        seen.append(jax.device_get(watched(state, k_watch, source, frames, d, streams)))
+    rates, first = (np.stack(part) for part in zip(*seen, strict=True))
+    return rates, first, np.array(warned), state
+
+
+def _row(cell: Cell, found: str, error: str, warned: np.ndarray, quiet: str) -> None:
     d, (law, _), pool, window, name = cell
-    return f"{law:8} d {d:2} pool {pool:4} window {window:3} {name:9}"
+    shown = f"| {name} | {law} | {d} | {pool:,} | {window} | {found} ± {error} |"
+    print(f"{shown} {np.mean(warned):.2f} | {quiet} |", flush=True)
+
+
+def _head(what: str) -> None:
+    print(f"| chart | frames | d | reference | window | {what} | warned | where not |")
+    print("|---|---|---|---|---|---|---|---|", flush=True)
 
 
 def alarms(
-    streams: str = "1000",
-    charts: str = "ntk,gmmd,hotelling",
+    references: str = "200",
+    streams: str = "5",
+    charts: str = "ntk,all,gmmd,hotelling",
     pools: str = "300,600,2000",
     windows: str = "50,100",
 ) -> None:
-    """Looks in alarm for a wanted 1 %: what `init` and `step` do, all streams in one program."""
+    """Looks in alarm in %, for a wanted 1 %, over 20 windows of every stream."""
+    _head("looks in alarm, %")
     for cell in cells(charts, pools, windows):
-        d, (_, source), pool, window, name = cell
-        test = chart_test(CHARTS[name]["test"], window)
-
-        def one(key: jax.Array, d=d, source=source, pool=pool, window=window, test=test) -> Any:
-            k_frames, k_chart, k_threshold = jax.random.split(key, 3)
-            frames = source(k_frames, pool + 20 * window, d)
-            reference = frames[:pool]
-            chart = make_chart(k_chart, test, reference, window, standardize=True)
-            standard, rows = chart.standard(reference), chart_rows(chart, (d,), window)
-            if rows is not None:
-                world = world_of(rows, standard, window)
-                found = of_level(k_threshold, world, 0.01, window=window, draws=1000)
-            else:
-                options: Any = {"window": window, "stride": 10, "level": 0.01, "draws": 1000}
-                options |= {"arl": None, "block": None, "drift": None}
-                size = in_use(chart, reference, window)
-                found, _ = of_test(k_threshold, chart, standard, size=size, **options)
-            about: Any = {"window": window, "shortest": None, "stride": 10, "after": "hold"}
-            state = start(chart, reference, found, key, **about)
-            _, report = jitted_step(state, frames[pool:], 20 * window)
-            return report.alarms.sum() / report.looked.sum(), is_doubtful(found)
-
-        keys = jax.random.split(jax.random.key(0), int(streams))
-        rates, warned = jax.jit(partial(jax.lax.map, one))(keys)
-        error = np.std(rates) / math.sqrt(len(rates))
-        quiet = np.mean(rates[~warned]) if not warned.all() else math.nan
-        print(
-            f"{_said(cell)} alarms {np.mean(rates):.4f} ± {error:.4f} warned {np.mean(warned):.2f} "
-            f"unwarned {quiet:.4f}",
-            flush=True,
-        )
+        sizes = int(references), int(streams), 20 * cell[3]
+        rates, _, warned, _ = promised(cell, *sizes, level=0.01)
+        rates = 100 * rates.mean(1)
+        error = [np.std(part, ddof=1) / math.sqrt(len(part)) for part in (rates, rates[~warned])]
+        quiet = f"{rates[~warned].mean():.2f} ± {error[1]:.2f}" if (~warned).sum() > 9 else ""
+        _row(cell, f"{rates.mean():.2f}", f"{error[0]:.2f}", warned, quiet)
 
 
 def arl(
-    streams: str = "200",
+    references: str = "50",
+    streams: str = "20",
     charts: str = "ntk,all",
     pools: str = "300,600,2000",
     windows: str = "50,100",
+    wanted: str = "1000",
 ) -> None:
-    """Run lengths for a wanted 1,000, with `init` and `step`."""
+    """Run lengths for a wanted one; streams end after as many frames."""
+    _head("frames to a false alarm")
     for cell in cells(charts, pools, windows):
-        d, (_, source), pool, window, name = cell
-        sample = jax.jit(source, static_argnums=(1, 2))
-        warned, lengths, alarmed = 0, [], []
-        for seed in range(int(streams)):
-            frames = np.asarray(sample(jax.random.key(seed), pool + 1000, d))
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
-                options = {"window": window, "arl": 1000, "n_draws": 500, **CHARTS[name]}
-                state = changepoint.init(seed, frames[:pool], **options)
-            warned += bool(said)
-            _, report = run(state, frames[pool:])
-            first = report.first_alarm
-            lengths.append(1000 if first is None else first + 1)
-            alarmed.append(first is not None)
-        begin = -(-state.first // 10) * 10
-        pair = np.array(lengths), np.array(alarmed)
-        found = changepoint.RunLengths(*pair, horizon=1000, first=begin)
-        share = f"warned {warned / int(streams):.2f}"
-        print(f"{_said(cell)} ARL {found.mean:6.0f} ± {found.error:4.0f} {share}", flush=True)
+        horizon = int(wanted)
+        _, first, warned, state = promised(
+            cell, int(references), int(streams), horizon, arl=horizon
+        )
+        begin = -(-state.first // state.stride) * state.stride
+
+        def mean(first: np.ndarray, horizon: int = horizon, begin: int = begin) -> float:
+            lengths = np.minimum(first, horizon).ravel()
+            about = {"horizon": horizon, "first": begin}
+            return changepoint.RunLengths(lengths, (first <= horizon).ravel(), **about).mean
+
+        def shown(first: np.ndarray, mean: Any = mean) -> tuple[str, str]:  # jackknife
+            without = [mean(np.delete(first, i, axis=0)) for i in range(len(first))]
+            error = np.std(without) * math.sqrt(len(first) - 1)
+            return f"{mean(first):,.0f}", f"{error:,.0f}"
+
+        quiet = " ± ".join(shown(first[~warned])) if (~warned).sum() > 9 else ""
+        _row(cell, *shown(first), warned, quiet)
 
 
 def doubled(key: jax.Array, n: int) -> jax.Array:
@@ -226,23 +237,23 @@ def gestures() -> None:
     """Delays and false alarms of three people, bow and then throw."""
     from ntkmmd_jax.datasets.gestures import CHANGE, SUBJECTS, msrc12
 
-    for subject, name in itertools.product(SUBJECTS, ("ntk", "all", "gmmd", "net", "hotelling")):
-        series, chart = msrc12(subject), CHARTS[name] | {"test": CHARTS[name]["test"]}
-        if name in ("ntk", "all"):
-            chart["test"] = "ntk"
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            for window in (100, 150, 200):
-                found = changepoint.scan(0, series, reference=300, window=window, **chart)
-                alarms, looks = found.false_alarms(CHANGE)
-                before = found.times[np.asarray(found.alarms) & (np.asarray(found.times) < CHANGE)]
-                print(
-                    f"{subject} {name:9} window {window} delay {found.delay(CHANGE)} "
-                    f"false {alarms} of {looks} at {before.tolist()[:12]}",
-                    flush=True,
-                )
-        if said:
-            print(f"   {said[0].message}", flush=True)
+    fine: dict[str, Any] = {"shortest": 5, "stride": 1}
+    settings: list[tuple[str, int, dict]] = [
+        *(("ntk", window, extra) for window in (50, 100) for extra in ({"stride": 1}, fine)),
+        *itertools.product(("ntk", "gmmd", "net", "hotelling"), (100, 150, 200), ({},)),
+    ]
+    print("| | window | shortest | stride | delay and looks in false alarm: " + ", ".join(SUBJECTS))
+    for name, window, extra in settings:
+        cells = []
+        for subject in SUBJECTS:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                options = {"reference": 300, "window": window, "test": name, **extra}
+                found = changepoint.scan(0, msrc12(subject), **options)
+            alarms, looks = found.false_alarms(CHANGE)
+            cells.append(f"{found.delay(CHANGE)}, {alarms} of {looks}{' (warned)' * bool(said)}")
+        about = f"{extra.get('shortest', '')} | {extra.get('stride', 10)}"
+        print(f"| {name} | {window} | {about} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
