@@ -104,6 +104,14 @@ def f_law(
     return pvalue, law.unit * jnp.exp(jnp.where(halvings > 0, below, quantile))
 
 
+def f_tail(statistic: jax.Array, rank: int, n: int) -> jax.Array:
+    """P[T² ≥ statistic] of the same law, at any value."""
+    tables = (jnp.asarray(table, statistic.dtype)[rank - 1] for table in _log_f_tables(n, rank))
+    law = _LogF(*tables, total=(n - 1) / 2)
+    s = jnp.clip(jnp.log(jnp.maximum(statistic, 0) / law.unit), -_LIMIT, _LIMIT)
+    return _log_f_tail(law, s)
+
+
 @record
 class _LogF:
     """The law of s for one rank, or, with a leading axis, for many."""

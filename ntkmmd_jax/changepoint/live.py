@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ntkmmd_jax._lib.progress import track, working
 from ntkmmd_jax.changepoint.detector import as_frames, check_statistics, init, jitted_step
 from ntkmmd_jax.changepoint.state import BLOCK, State, load
 from ntkmmd_jax.changepoint.watch import Report
@@ -50,13 +51,13 @@ class Detector:
 
 def run(state: State, frames: jax.Array) -> tuple[State, Report]:
     """`step` without its checks, some frames at a time, filled up to one of two sizes."""
-    reports, at = [], 0
-    while at < len(frames):
+    reports, starts = [], range(0, len(frames), _CHUNKS[1])
+    for at in track(starts, "frames", total=len(starts), show=len(starts) > 1):
         size = _CHUNKS[len(frames) - at > _CHUNKS[0]]
         part = np.zeros((size, *frames.shape[1:]), frames.dtype)
         n = min(size, len(frames) - at)
         part[:n] = frames[at : at + n]
-        state, report = jitted_step(state, part, n)
-        reports.append(jax.tree.map(lambda leaf, n=n: np.asarray(leaf)[:n], report))
-        at += n
+        with working("frames"):
+            state, report = jitted_step(state, part, n)
+            reports.append(jax.tree.map(lambda leaf, n=n: np.asarray(leaf)[:n], report))
     return state, jax.tree.map(lambda *leaves: np.concatenate(leaves), *reports)

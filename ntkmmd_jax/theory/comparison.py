@@ -18,6 +18,7 @@ import numpy as np
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples, check_finite
 from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax._lib.quotient import displaced, quotient, remainder
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.measure import SignedMeasure, Visits, mean_gap
@@ -88,7 +89,9 @@ def compare(
     times = training_times(times)
     network = mlp() if network is None else as_network(network)
     samples = in_bucket(x, y) if len(x) + len(y) <= _PADDED else (x, y)
-    return _compare(as_key(key), samples, times, network, batch_size)
+    with working("compare"):
+        found = _compare(as_key(key), samples, times, network, batch_size)
+        return jax.block_until_ready(found)
 
 
 @jit(static_argnums=(3, 4))

@@ -8,6 +8,7 @@ from typing import Any
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples, check_finite
+from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax.twosample.agg import MMDAgg
 from ntkmmd_jax.twosample.bet import BettingTest
 from ntkmmd_jax.twosample.c2st import C2ST
@@ -167,10 +168,11 @@ def two_sample_test(
         if strata is not None:
             raise ValueError("pairs are strata of their own: give paired=True or strata")
         strata = pairs(len(x), len(y))
-    if strata is None:
-        result = test.in_bucket(as_key(key), x, y).concrete()
-    else:
-        result = stratified_test(test, as_key(key), x, y, strata).concrete()
+    with working(test.method):
+        if strata is None:
+            result = test.in_bucket(as_key(key), x, y).concrete()
+        else:
+            result = stratified_test(test, as_key(key), x, y, strata).concrete()
     if math.isnan(result.pvalue):
         raise ValueError(
             f"{result.method} has no verdict: its statistic is not a number. The training diverges "

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.laws import normal_law
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.tails import NormalTail
 from ntkmmd_jax.twosample.evidence import (
     Averaged,
     Bounded,
@@ -129,8 +130,9 @@ class Normal(Calibration):
         """One-sided: large means speak against H0."""
         found = evidence.gap(key)
         pvalue, threshold = normal_law(found.mean, found.error, level)
-        law = Law(found.centre + found.mean, pvalue, found.centre + threshold)
-        return law_result(dataclasses.replace(law, witness=found.witness), level)
+        centre = jnp.asarray(found.centre, found.mean.dtype)
+        about = {"witness": found.witness, "tail": NormalTail(centre, found.error)}
+        return law_result(Law(centre + found.mean, pvalue, centre + threshold, **about), level)
 
     def check_sizes(self, test: Any, n_x: int, n_y: int) -> None:
         """Warn where the central limit theorem is not yet there."""
@@ -263,7 +265,7 @@ def law_result(found: Law, level: Any) -> TwoSampleResult:
     below = jnp.minimum(found.threshold, lower)
     threshold = jnp.where(pvalue <= level, below, jnp.fmax(found.threshold, statistic))
     none = jnp.zeros(0, dtype)
-    rest = {"witness": found.witness, "least": found.least}
+    rest = {"witness": found.witness, "least": found.least, "law": found.tail}
     return TwoSampleResult(statistic, pvalue, threshold, none, level, **rest)
 
 

@@ -25,6 +25,7 @@ from ntkmmd_jax._lib.laws import chi2_law
 from ntkmmd_jax._lib.normals import normal
 from ntkmmd_jax._lib.optimizer import updates
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.tails import ChiSquaredTail
 from ntkmmd_jax.kernels import median_distance
 from ntkmmd_jax.measure import held_out, interleaved, split_sizes
 from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
@@ -86,9 +87,9 @@ class EmbeddingEvidence(Permutable, Limited, Comparable):
     def limit(self, key: jax.Array, level: Any) -> Law:
         """λ against χ²."""
         del key
-        statistic, v = self._compared()
-        law = chi2_law(statistic, level, self.test.n_features)
-        return Law(statistic, *law, witness=self._witness(v))
+        (statistic, v), k = self._compared(), self.test.n_features
+        about = {"witness": self._witness(v), "tail": ChiSquaredTail(jnp.asarray(k))}
+        return Law(statistic, *chi2_law(statistic, level, k), **about)
 
     def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
         """λ with the covariance of all test points, which knows no labels."""

@@ -20,6 +20,7 @@ from ntkmmd_jax._lib.laws import f_law
 from ntkmmd_jax._lib.points import as_samples, check_finite, points_like
 from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.records import record
+from ntkmmd_jax._lib.tails import FTail
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
 from ntkmmd_jax.measure import mmd2, signed_measure
 from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
@@ -88,7 +89,8 @@ class MeansEvidence(Limited, Comparable):
         del key
         n, d = sum(map(len, self.samples)), self.samples[0][0].size
         statistic, witness, rank = self._found()
-        return Law(statistic, *f_law(statistic, level, rank, n, features=d), witness=witness)
+        about = {"witness": witness, "tail": FTail(rank, jnp.asarray(n))}
+        return Law(statistic, *f_law(statistic, level, rank, n, features=d), **about)
 
 
 @record
