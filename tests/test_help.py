@@ -15,7 +15,7 @@ ROOMS = ["calibration", "changepoint", "datasets", "sequential", "theory", "kern
 ROOMS += ["training"]
 # What calls give back, shown by the examples of these calls.
 RESULTS = {"Comparison", "KSampleResult", "Plan", "PowerTable", "SideBySide", "Trajectory"}
-RESULTS |= {"TwoSampleResult", "TwoSampleTest"}
+RESULTS |= {"PilotNull", "TwoSampleResult", "TwoSampleTest"}
 
 
 def surface():
@@ -75,7 +75,7 @@ def test_examples_are_run():
 
 
 def test_sections_are_read():
-    text = "One.\n\nArgs:\n    a: First,\n        in two lines.\n    **b: Others.\n\nReturns:\n    c"
+    text = "One.\n\nArgs:\n    a: First,\n        in two lines.\n    **b: Others.\n\nReturns:\n  c"
     assert explained(text) == {"a": "First, in two lines.", "b": "Others."}
     assert explained("No section.") == {}
 

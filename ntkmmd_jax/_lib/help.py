@@ -10,11 +10,12 @@ import functools
 import inspect
 import re
 import textwrap
-from typing import Any
+from typing import Any, TypeVar
 
 _SECTION = re.compile(r"^(Args|Attributes):\n(?P<entries>(?:(?: {4}.*)?(?:\n|\Z))*)", re.MULTILINE)
 _ENTRY = re.compile(r"^ {4}\*{0,2}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 _COMMENT = re.compile(r"^    (\w+):.*?  # (.*)$", re.MULTILINE)
+T = TypeVar("T")
 _WIDTH = 96  # of a line of help
 
 
@@ -49,9 +50,10 @@ class Help:
         return ""
 
 
-def with_help(cls: type) -> None:
+def with_help(cls: type[T]) -> type[T]:
     """Complete the docstring of a dataclass."""
     cls.__doc__ = Help(cls, cls.__doc__ or "")  # pyright: ignore[reportAttributeAccessIssue]
+    return cls
 
 
 def explained(doc: str) -> dict[str, str]:

@@ -28,6 +28,14 @@ def static(**options: Any) -> Any:
 
     Args:
         **options: As for `dataclasses.field`: `default`, `default_factory`, `kw_only`, ….
+
+    Example:
+        >>> @record
+        ... class Grid:
+        ...     points: Any
+        ...     size: int = static(default=8)
+        >>> jax.tree.leaves(Grid(1.0))
+        [1.0]
     """
     return dataclasses.field(metadata={"static": True}, **options)
 

@@ -166,6 +166,10 @@ def step(state: State, frames: Any) -> tuple[State, Report]:
 
     Frames one at a time or many at once give the same state and the same alarms. Frames that are
     not finite, or of another width, are an error, and the state given is as it was.
+
+    Args:
+        state: As `init` or the last `step` gave it.
+        frames: Array-like, in order.
     """
     frames = as_frames(frames, state.reference.shape[1:])
     return jitted_step(state, frames, len(frames))

@@ -18,6 +18,11 @@ _CHUNKS = (BLOCK, 16 * BLOCK)  # frames that are sent at once: two programs for 
 class Detector:
     """The detector as an object, for those who want one: `update` frames, `save`, `load`.
 
+    Args:
+        key: A JAX key or an int seed.
+        reference: Frames without change, in their order, array-like (N, ...).
+        **options: Of `init`: window, stride, test, level, arl, after, ….
+
     Example:
         >>> rng = np.random.default_rng(0)
         >>> detector = Detector(0, rng.normal(size=(200, 2)), window=20, test="ntk")
@@ -28,6 +33,11 @@ class Detector:
     def __init__(self, key: Any, reference: Any, **options: Any) -> None:
         """As `init`."""
         self.state = init(key, reference, **options)
+
+    def __repr__(self) -> str:
+        state = self.state
+        sizes = f"window={state.window}, stride={state.stride}, time={int(state.time)}"
+        return f"Detector(test={state.chart.test!r}, {sizes}, threshold={state.threshold:.4g})"
 
     def update(self, frames: Any) -> Report:
         """Take frames; on an error the detector stays as it was."""

@@ -107,6 +107,9 @@ def explain(state: State) -> Explanation:
     least squares; that supposes that it lies inside the window, as it does when an alarm is fresh.
     The gradient is the mean of ∇g over the window, in units of the reference's spread: the witness
     falls fastest against it, which is how the new frames differ.
+
+    Args:
+        state: A detector's, with a full window, of a test with a witness.
     """
     if not _is_full(state):
         raise ValueError(f"the window is not full yet: {int(state.count)} of {state.window} frames")

@@ -29,8 +29,8 @@ class Contrast:
 
     times: jax.Array  # (k,) index of the first frame of the later window
     statistics: jax.Array  # (k,)
-    window: int = static()
-    method: str = static()
+    window: int = static()  # frames in each of both
+    method: str = static()  # of the test
 
     def area(self, changes: Any, *, margin: int) -> float:
         """The area under the ROC curve: how often a score near a change exceeds one far from any.

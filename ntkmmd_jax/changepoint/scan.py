@@ -35,10 +35,10 @@ class Scan:
     statistics: jax.Array  # (..., k)
     threshold: jax.Array  # (...)
     threshold_interval: jax.Array  # (..., 2) where it may lie, 95 %, as far as the reference says
-    window: int | tuple[int, ...] = static()
-    stride: int = static()
+    window: int | tuple[int, ...] = static()  # frames in it, or in each of several
+    stride: int = static()  # frames between two looks
     reference: tuple[int, int] = static()  # its frames: from, and before
-    method: str = static()
+    method: str = static()  # of the test
     events: tuple[Event, ...] = static(default=())  # of all windows: alarms after looks without
 
     @property

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ntkmmd_jax.plotting.canvas import COLOURS, GREEN, GREY, MARKERS, axes
+from ntkmmd_jax.plotting.canvas import COLOURS, GREEN, GREY, MARKERS, axes, panels
 
 if TYPE_CHECKING:
     from ntkmmd_jax.changepoint import Scan, Segmentation
@@ -16,7 +16,8 @@ def scan(found: "Scan", ax: Any = None, *, change: int | None = None) -> Any:
     The reference is shaded; where the first alarm of a window puts the change, there is a mark on
     the axis; a known change is a dotted line.
     """
-    ax = axes(ax)
+    beside = {"loc": "center left", "bbox_to_anchor": (1, 0.5)} if ax is None else {}
+    ax = axes(panels(1, 1, 7.5, 3.6)[1] if ax is None else ax)
     start, stop = found.reference
     ax.axvspan(start, stop, color=GREY, alpha=0.2, lw=0, label=f"reference, {start}:{stop}")
     for one, colour, marker in zip(found, COLOURS, MARKERS, strict=False):
@@ -36,7 +37,7 @@ def scan(found: "Scan", ax: Any = None, *, change: int | None = None) -> Any:
         ax.axvline(change, color="k", ls=":", label=f"change, known: {change}")
     ax.set_xlabel("frame")
     ax.set_ylabel(f"statistic of {found.method!r}")
-    ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    ax.legend(frameon=False, fontsize="small", **beside)
     return ax
 
 

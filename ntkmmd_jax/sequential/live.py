@@ -23,6 +23,13 @@ _KIND = "sequential.Watch"  # of its files
 class Watch:
     """Watch two streams: `update` with points of either or both, look at `report`, `save`, `load`.
 
+    Args:
+        key: A JAX key or an int seed.
+        network: What bets, as for `init`.
+        features: Shape of one point, or the number of its coordinates; by default, as the first
+            points have it.
+        **options: Of `init`: bet, level, block, warmup.
+
     Example:
         >>> rng = np.random.default_rng(0)
         >>> watch = Watch(0, features=2)

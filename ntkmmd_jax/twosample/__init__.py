@@ -64,12 +64,26 @@ DEFAULT = "ntk-fuse"
 
 
 def methods() -> dict[str, str]:
-    """The known methods, name to one line."""
+    """The known methods, name to one line.
+
+    Example:
+        >>> methods()["gmmd"]
+        'Gaussian-kernel MMD², median bandwidth; quadratic time'
+    """
     return {name: line for name, (_, _, line) in _METHODS.items()}
 
 
 def make_test(method: str | TwoSampleTest, **options: Any) -> TwoSampleTest:
-    """The test of a name in `methods()`, with its options; a test object passes as it is."""
+    """The test of a name in `methods()`, with its options; a test object passes as it is.
+
+    Args:
+        method: A name, or a test object.
+        **options: Of the class of that method: `help(ntk.NTKMMD)` and so on.
+
+    Example:
+        >>> make_test("ntk", level=0.01)
+        NTKMMD(level=0.01)
+    """
     if isinstance(method, TwoSampleTest):
         if options:
             raise TypeError(

@@ -156,6 +156,16 @@ class Hotelling(TwoSampleTest):
     With `shrinkage` λ the covariance is (1 − λ) C + λ (tr C / d) I, C that of the pooled sample
     about its one mean. C knows no labels, so T² is a quadratic form in the mean difference, all
     permutations are one matrix product, and the level holds for any law and any n and d.
+
+    Args:
+        shrinkage: λ in (0, 1], traced; None for the F law.
+
+    Example:
+        >>> import numpy as np
+        >>> import ntkmmd_jax as ntk
+        >>> x = np.random.default_rng(0).normal(size=(40, 2))
+        >>> ntk.two_sample_test(x, x[:30] + 1, method="hotelling").law.label
+        'F(2, 67) law of T²'
     """
 
     null_order: ClassVar[float] = 0.0  # T² has its scale in itself

@@ -70,7 +70,7 @@ class PilotNull(Calibration):
     reference: jax.Array  # (N, ...)
     null: jax.Array  # (B,)
     sizes: tuple[int, int] = static()  # of a block of reference, and of an incoming sample
-    contiguous: bool = static(default=False)
+    contiguous: bool = static(default=False)  # whether blocks are runs of neighbours
     coordinates: Standard | None = None  # those of the reference, if the test standardises
 
     @property
@@ -248,6 +248,13 @@ def pilot_null(
             is the symmetric statistic; a test that needs a split makes it inside.
         n_draws: Pairs of blocks, B.
         contiguous: Whether blocks are runs of neighbours, for a series with serial dependence.
+
+    Example:
+        >>> from ntkmmd_jax.networks import mlp
+        >>> reference = np.random.default_rng(0).normal(size=(100, 2))
+        >>> pilot = pilot_null(0, reference, 20, test=NTKMMD(mlp(16)), n_draws=50)
+        >>> bool(pilot(1, reference[:20] + 3).reject)
+        True
     """
     if not isinstance(test, TwoSampleTest | None):
         raise TypeError(f"a pilot is for a test object, such as NTKMMD(); got {test!r}")

@@ -62,9 +62,9 @@ class TwoSampleResult:
     null: jax.Array | np.ndarray  # (B,) under permuted labels; empty where a formula gives p
     level: jax.Array | float  # ()
     witness: Any = None  # callable on points (n, ...), or None where a method has none
-    method: str = static(default="")
-    n_x: int = static(default=0)
-    n_y: int = static(default=0)
+    method: str = static(default="")  # its name in the table of methods
+    n_x: int = static(default=0)  # samples of p
+    n_y: int = static(default=0)  # samples of q
     standardized: bool = static(default=False)  # the test saw pooled mean 0, spread 1
     least: Any = None  # () the smallest p-value of all labellings tried; None where none was
     members: Members | None = None  # of a fused statistic: which of them spoke
