@@ -18,6 +18,9 @@ RESULTS = {"Comparison", "KSampleResult", "Plan", "PowerTable", "SideBySide", "T
 RESULTS |= {"PilotNull", "TwoSampleResult", "TwoSampleTest"}
 
 
+NOT_HERE = {"use_cores"}  # which must come before the first use of JAX
+
+
 def surface():
     """Every public function and class, once: name and object."""
     modules = [ntk, *(importlib.import_module(f"ntkmmd_jax.{room}") for room in ROOMS)]
@@ -31,7 +34,7 @@ def surface():
                 ]
                 queue.append((one, [n for n in own if not n.startswith("_")]))
                 modules.append(one)
-            elif inspect.isroutine(inspect.unwrap(one)) or inspect.isclass(one):
+            elif getattr(one, "__module__", "").startswith("ntkmmd_jax") and callable(one):
                 found.setdefault(id(one), (f"{module.__name__}.{name}", one))
     return dict(found.values())
 
@@ -48,13 +51,13 @@ def test_every_parameter_is_explained(name):
     one = SURFACE[name]
     parameters = [p for p in inspect.signature(one).parameters if not p.startswith("_")]
     doc = inspect.getdoc(one) or ""
-    missing = [p for p in parameters if len(explained(doc).get(p, "")) < 4]
+    missing = [p for p in parameters if not re.search(r"\w", explained(doc).get(p, ""))]
     assert not missing, f"`Args:` of {name} says nothing of {missing}"
     unknown = set(explained(doc)) - set(parameters)
     assert inspect.isclass(one) or not unknown, f"`Args:` of {name} speaks of {unknown}"
 
 
-@pytest.mark.parametrize("name", sorted(set(ntk.__all__) - RESULTS))
+@pytest.mark.parametrize("name", sorted(set(ntk.__all__) - RESULTS - NOT_HERE))
 def test_every_name_of_the_top_has_an_example(name):
     """Of a module, one in any of its functions will do."""
     one = getattr(ntk, name)

@@ -41,9 +41,9 @@ class KSampleResult:
     distances: np.ndarray  # (k, k) D_ij
     pvalues: np.ndarray  # (k, k) of every pair by itself; 1 on the diagonal
     adjusted: np.ndarray  # (k, k) the same, adjusted for their number
-    level: Any
-    names: tuple[str, ...] = static()
-    sizes: tuple[int, ...] = static()
+    level: Any  # α
+    names: tuple[str, ...] = static()  # of the samples
+    sizes: tuple[int, ...] = static()  # points of each
 
     @property
     def reject(self) -> bool:

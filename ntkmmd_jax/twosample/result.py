@@ -56,11 +56,11 @@ class TwoSampleResult:
     `witness(z)` scores any new points: where p exceeds q it is large, where q exceeds p, small.
     """
 
-    statistic: jax.Array | float  # ()
+    statistic: jax.Array | float  # () T
     pvalue: jax.Array | float  # (), in (0, 1]
-    threshold: jax.Array | float  # ()
+    threshold: jax.Array | float  # () which T exceeds if it is rejected
     null: jax.Array | np.ndarray  # (B,) under permuted labels; empty where a formula gives p
-    level: jax.Array | float  # ()
+    level: jax.Array | float  # () α
     witness: Any = None  # callable on points (n, ...), or None where a method has none
     method: str = static(default="")  # its name in the table of methods
     n_x: int = static(default=0)  # samples of p
