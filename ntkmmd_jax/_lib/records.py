@@ -126,13 +126,12 @@ def brief(value: Any) -> str:
 
 
 def _brief_array(value: Any) -> str:
-    if np.ndim(value) == 0 and isinstance(value, np.ndarray | np.generic):
-        return f"{value.item():.6g}"
     if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return "key" if value.ndim == 0 else f"{value.shape} keys"
+    on_host = isinstance(value, np.ndarray | np.generic)
     concrete = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
-    if value.ndim == 0 and concrete and value.is_fully_addressable:
-        return f"{value.item():.6g}"
+    if value.ndim == 0 and (on_host or (concrete and value.is_fully_addressable)):
+        return brief(value.item())
     return f"{value.dtype}[{','.join(map(str, value.shape))}]"
 
 

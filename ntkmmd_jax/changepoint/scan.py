@@ -32,8 +32,8 @@ class Scan:
     """
 
     times: jax.Array  # (k,) index of the last frame of the window
-    statistics: jax.Array  # (..., k)
-    threshold: jax.Array  # (...)
+    statistics: jax.Array  # (..., k) T
+    threshold: jax.Array  # (...) what T must exceed
     threshold_interval: jax.Array  # (..., 2) where it may lie, 95 %, as far as the reference says
     window: int | tuple[int, ...] = static()  # frames in it, or in each of several
     stride: int = static()  # frames between two looks

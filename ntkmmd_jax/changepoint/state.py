@@ -43,7 +43,7 @@ class State:
 
     chart: Chart  # T, and what is fixed of it
     reference: jax.Array  # (n, ...) standardised
-    threshold: jax.Array  # ()
+    threshold: jax.Array  # () what T must exceed
     threshold_interval: jax.Array  # (2,) where it may lie, 95 %, as far as the reference says
     moments: Moments  # of T_1, …, T_window while nothing changes
     memory: Memory | None  # of charts with rows of a kernel

@@ -46,6 +46,13 @@ class Watch:
         if features is not None:
             self._start(init(key, network, features, **options))
 
+    def __repr__(self) -> str:
+        if self.state is None:
+            return "Watch(no points yet)"
+        found = self.state.report()
+        numbers = f"evalue={float(found.evalue):.4g}, pvalue={float(found.pvalue):.4g}"
+        return f"Watch(blocks={int(found.n)}, {numbers}, reject={bool(found.reject)})"
+
     def _start(self, state: State) -> None:
         self.state = state
         dtype = jnp.result_type(float)

@@ -49,7 +49,7 @@ class Theorem:
         >>> import ntkmmd_jax as ntk
         >>> c = ntk.theory.balance(500, 500)
         >>> ntk.theory.SYMMETRIC.sample_size(0.8, delta=0.1, nu=0.05, balance=c)
-        61403
+        71720
     """
 
     name: str  # in words

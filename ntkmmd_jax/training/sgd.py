@@ -38,8 +38,8 @@ class SGD:
 
     Example:
         >>> import ntkmmd_jax as ntk
-        >>> float(ntk.SGD(learning_rate=0.2, batch_size=5, epochs=2).whole_time)
-        0.4
+        >>> float(ntk.SGD(learning_rate=0.25, batch_size=5, epochs=2).whole_time)
+        0.5
     """
 
     learning_rate: Any = _RATE

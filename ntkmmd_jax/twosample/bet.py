@@ -57,8 +57,8 @@ class BettingTest(TwoSampleTest):
 
     Example:
         >>> import ntkmmd_jax as ntk
-        >>> ntk.BettingTest(bet=ntk.sequential.AGRAPA(), level=0.01)
-        BettingTest(level=0.01, bet=AGRAPA())
+        >>> ntk.BettingTest(bet=ntk.sequential.AGRAPA(), level=0.01).bet
+        AGRAPA(most=0.9)
     """
 
     stops: ClassVar[bool] = True

@@ -146,8 +146,8 @@ class C2ST(TwoSampleTest):
 
     Example:
         >>> import ntkmmd_jax as ntk
-        >>> ntk.C2ST("accuracy", network=ntk.mlp(16), epochs=5)
-        C2ST(score='accuracy', network=mlp(16), epochs=5)
+        >>> ntk.C2ST("accuracy", epochs=5)
+        C2ST(score='accuracy', epochs=5)
     """
 
     even: ClassVar[bool] = False
