@@ -24,7 +24,12 @@ from ntkmmd_jax._lib.tiles import tiled
 
 @record
 class SignedMeasure:
-    """Points with signed weights; `Σ w_i f(z_i)` is the integral of f against p̂ − q̂."""
+    """Points with signed weights; `Σ w_i f(z_i)` is the integral of f against p̂ − q̂.
+
+    Example:
+        >>> SignedMeasure(jnp.ones((3, 2)), jnp.array([0.5, 0.5, -1.0]))
+        SignedMeasure(points=float32[3,2], weights=float32[3])
+    """
 
     points: jax.Array  # (n, ...)
     weights: jax.Array  # (n,)
@@ -126,6 +131,10 @@ def signed_measure(x: jax.Array, y: jax.Array) -> SignedMeasure:
     Args:
         x: Sample of p, shape (n_X, ...).
         y: Sample of q, shape (n_Y, ...).
+
+    Example:
+        >>> signed_measure(jnp.ones((2, 3)), jnp.zeros((1, 3))).weights.tolist()
+        [0.5, 0.5, -1.0]
     """
     n_x, n_y = len(x), len(y)
     labels = jnp.arange(n_x + n_y) < n_x

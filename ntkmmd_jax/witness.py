@@ -36,12 +36,22 @@ def savable(cls: type[T]) -> type[T]:
 @savable
 @record
 class Witness:
-    """g(x) = (f(x; θ0 + t v) − f(x; θ0)) / t; call it at any points."""
+    """g(x) = (f(x; θ0 + t v) − f(x; θ0)) / t; call it at any points.
+
+    `exact_witness`, `trained_witness` and `two_sample_test(…).witness` make one.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> network, x, y = ntk.mlp(16), jnp.ones((6, 2)), jnp.zeros((4, 2))
+        >>> params = network.init(jax.random.key(0), x)
+        >>> ntk.exact_witness(network, params, ntk.signed_measure(x, y))(x).shape
+        (6,)
+    """
 
     params: Params  # θ0, all leaves
     velocity: Params  # v, on the trained leaves
     time: jax.Array  # t, scalar; 0 for the exact witness
-    network: Network = static()
+    network: Network = static()  # that of f
     features: tuple[int, ...] = static()  # shape of one point
     nodes: int = static(default=3)  # of the quadrature in time; 1 is exact at t = 0
 
@@ -119,7 +129,21 @@ def bin_gradients(network: Network, params: Params, binned: jax.Array) -> jax.Ar
 
 
 def exact_witness(network: Network, params: Params, measure: SignedMeasure) -> Witness:
-    """The witness of the MMD with the NTK at θ0: g(x) = Σ_i K_0(x, z_i) w_i, without training."""
+    """The witness of the MMD with the NTK at θ0: g(x) = Σ_i K_0(x, z_i) w_i, without training.
+
+    Args:
+        network: The network f.
+        params: θ0, as `network.init` draws it.
+        measure: Points and weights, as `signed_measure(x, y)` gives them.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> network, x, y = ntk.mlp(16), jnp.ones((6, 2)), jnp.zeros((4, 2))
+        >>> params = network.init(jax.random.key(0), x)
+        >>> g = exact_witness(network, params, ntk.signed_measure(x, y))
+        >>> bool(g(x).mean() > g(y).mean())
+        True
+    """
     return Witness(
         params,
         velocity(network, params, measure),

@@ -36,6 +36,10 @@ def cache(*, clear: bool = False) -> Path | None:
     Returns:
         The folder that is in use; None where there is none. If that is for want of a folder that
         can be written and belongs to this user alone, or of room, a warning gives the reason.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> folder = ntk.cache()
     """
     config: Any = jax.config  # whose names no type checker knows
     if clear:

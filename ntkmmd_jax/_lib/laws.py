@@ -104,6 +104,14 @@ def f_law(
     return pvalue, law.unit * jnp.exp(jnp.where(halvings > 0, below, quantile))
 
 
+def f_tail(statistic: jax.Array, rank: int, n: int) -> jax.Array:
+    """P[T² ≥ statistic] of the same law, at any value."""
+    tables = (jnp.asarray(table, statistic.dtype)[rank - 1] for table in _log_f_tables(n, rank))
+    law = _LogF(*tables, total=(n - 1) / 2)
+    s = jnp.clip(jnp.log(jnp.maximum(statistic, 0) / law.unit), -_LIMIT, _LIMIT)
+    return _log_f_tail(law, s)
+
+
 @record
 class _LogF:
     """The law of s for one rank, or, with a leading axis, for many."""
@@ -160,6 +168,10 @@ def weighted_tail(weights: jax.Array, value: Any) -> jax.Array:
     along a path of steep descent through the saddle point of the integrand on 0 < s < 1/(2 max a),
     where the trapezoidal rule converges geometrically. In float32 the relative error is below 1e-5
     for tails from 0.9 down to 1e-30, from a single weight to hundreds (tested).
+
+    Args:
+        weights: a_k, shape (k,).
+        value: q, scalar.
     """
     largest = jnp.max(weights)
     a, q = weights / largest, jnp.asarray(value, weights.dtype) / largest
@@ -195,7 +207,12 @@ def _saddle(a: jax.Array, q: jax.Array) -> jax.Array:
 
 
 def weighted_quantile(weights: jax.Array, level: Any) -> jax.Array:
-    """The value that Σ a_k χ²_1 exceeds with probability `level`, by bisection."""
+    """The value that Σ a_k χ²_1 exceeds with probability `level`, by bisection.
+
+    Args:
+        weights: a_k ≥ 0, not all 0, shape (k,).
+        level: In (0, 1), traced or not.
+    """
     level = jnp.asarray(level, weights.dtype)
     # With x = −log(level): P[Q > Σa + 2 √(x Σa²) + 2 x max a] ≤ level (Laurent & Massart 2000).
     x = -jnp.log(level)

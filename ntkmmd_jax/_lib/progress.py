@@ -1,16 +1,24 @@
-"""A progress bar on long work; silent when nobody is looking."""
+"""Progress on long work: a bar, or a word and a clock; silent when nobody is looking.
+
+All of it goes to stderr, if that is a terminal, and only after a second: what is quicker, a pipe
+and a file stay without. `jax.monitoring` tells when a program is being compiled, so that a wait
+for XLA is called what it is.
+"""
 
 import contextlib
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import jax
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    SpinnerColumn,
     Task,
     TextColumn,
     TimeElapsedColumn,
@@ -18,24 +26,69 @@ from rich.progress import (
 )
 from rich.text import Text
 
-_COLUMNS = (
-    TextColumn("{task.description}"),
-    BarColumn(),
-    MofNCompleteColumn(),
-    TimeElapsedColumn(),
-    TimeRemainingColumn(),
-)
+_PATIENCE = 1.0  # seconds before anything is shown
+_LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"  # what follows is XLA's part
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+_TEXT = TextColumn("{task.description}")
+_COLUMNS = (_TEXT, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+_shown: list[Progress] = []  # at most one: two on one terminal would write over each other
+
+
+@contextlib.contextmanager
+def _display(*columns: ProgressColumn, show: bool, transient: bool) -> Iterator[Progress | None]:
+    """A display that appears after a while; None if it is not wanted, or there is one already."""
+    if _shown or not (show and sys.stderr.isatty()):
+        yield None
+        return
+    progress = Progress(*columns, console=Console(stderr=True), transient=transient)
+    timer = threading.Timer(_PATIENCE, progress.start)
+    timer.daemon = True
+    _shown.append(progress)
+    timer.start()
+    try:
+        yield progress
+    finally:
+        timer.cancel()
+        timer.join()
+        _shown.remove(progress)
+        if progress.live.is_started:
+            progress.stop()
 
 
 def track(
     items: Iterable[Any], description: str, *, total: int | None = None, show: bool = True
 ) -> Iterator[Any]:
     """Iterate under a progress bar on stderr, if `show` and stderr is a terminal."""
-    if not (show and sys.stderr.isatty()):
-        yield from items
-        return
-    with Progress(*_COLUMNS, console=Console(stderr=True)) as progress:
-        yield from progress.track(items, total=total, description=description)
+    with _display(*_COLUMNS, show=show, transient=False) as progress:
+        if progress is None:
+            yield from items
+        else:
+            yield from progress.track(items, total=total, description=description)
+
+
+@contextlib.contextmanager
+def working(description: str, *, show: bool = True) -> Iterator[None]:
+    """Tell on stderr, if it is a terminal, what is being done, compiled or computed, and how long.
+
+    For calls of one program, of which nobody knows how far it is.
+    """
+    columns = (SpinnerColumn(), _TEXT, TimeElapsedColumn())
+    with _display(*columns, show=show, transient=True) as progress:
+        if progress is None:
+            yield
+            return
+        task = progress.add_task(f"{description}: computing", total=None)
+
+        def listen(event: str, *_: Any, **__: Any) -> None:
+            words = {_LOWERED: "compiling", _COMPILED: "computing"}
+            if event in words:
+                progress.update(task, description=f"{description}: {words[event]}")
+
+        jax.monitoring.register_event_duration_secs_listener(listen)
+        try:
+            yield
+        finally:
+            jax.monitoring.unregister_event_duration_listener(listen)
 
 
 class ReplicaBar:
@@ -68,9 +121,6 @@ class _Rate(ProgressColumn):
 @contextlib.contextmanager
 def replica_bar(n_cells: int, n_runs: int, *, show: bool = True) -> Iterator[ReplicaBar]:
     """A bar over all replicas of a sweep, on stderr, if `show` and stderr is a terminal."""
-    if not (show and sys.stderr.isatty()):
-        yield ReplicaBar(None, n_cells, n_runs)
-        return
     columns = (*_COLUMNS[:3], _Rate(), *_COLUMNS[3:])
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with _display(*columns, show=show, transient=False) as progress:
         yield ReplicaBar(progress, n_cells, n_runs)

@@ -27,6 +27,10 @@ def score_null(relabelling: Relabelling, scores: jax.Array) -> NullStatistics:
     """Σ w_i g(z_i) under every labelling, for scores (n,) of the placed points.
 
     The test-only bootstrap: the witness g knows nothing of these points.
+
+    Args:
+        relabelling: The pool, and the places of the points.
+        scores: g at the placed points, shape (n,).
     """
     n_x, n_y, n = padding.number(relabelling.n_x), padding.number(relabelling.n_y), relabelling.n
     # The weights sum to 0, so the mean drops out; without it, sums do not cancel.
@@ -86,7 +90,13 @@ def centred(kernel: jax.Array, rows: Any = None, columns: Any = None) -> jax.Arr
 
 
 def kernel_null(test: Relabelling, train: Relabelling, kernel: jax.Array) -> NullStatistics:
-    """T̂_a with rows and columns relabelled together, K (n_test, n_train) that of placed points."""
+    """T̂_a with rows and columns relabelled together.
+
+    Args:
+        test: The pool of the test points.
+        train: That of the training points, with the same observed row.
+        kernel: K of the placed points, shape (n_test, n_train).
+    """
     kernel = centred(kernel, test.n, train.n)
     values = asymmetric_mmd2(kernel, test.weights, train.weights)
     return NullStatistics(values, _rounding(kernel, 4, test.n, train.n))
@@ -95,7 +105,13 @@ def kernel_null(test: Relabelling, train: Relabelling, kernel: jax.Array) -> Nul
 def symmetric_null(
     relabelling: Relabelling, kernel: jax.Array, *, unbiased: bool
 ) -> NullStatistics:
-    """T̂_NTK, biased or unbiased, under every labelling, from the kernel of the placed points."""
+    """T̂_NTK, biased or unbiased, under every labelling.
+
+    Args:
+        relabelling: The pool, and the places of the points.
+        kernel: K of the placed points, shape (n, n).
+        unbiased: Whether its diagonal is left out.
+    """
     n = relabelling.n
     kernel = centred(kernel, n, n)
     if unbiased:
@@ -110,6 +126,11 @@ def gram_null(relabelling: Relabelling, gram: jax.Array, *, unbiased: bool) -> N
 
     Unbiased, pairs within a bin and the rest are left out: bins are independent of each other. With
     one bin a point these are the pairs of a point with itself.
+
+    Args:
+        relabelling: The pool of bins.
+        gram: ⟨v_k, v_l⟩ of the placed bins and the rest, centred, shape (s + 1, s + 1).
+        unbiased: Whether pairs within a bin are left out.
     """
     bins = relabelling.bins
     assert bins is not None

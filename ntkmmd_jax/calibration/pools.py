@@ -53,7 +53,12 @@ class Relabelling:
 
 
 def without(statistics: jax.Array, observed: Any) -> jax.Array:
-    """All statistics (B + 1,) but the observed one, shape (B,)."""
+    """All statistics but the observed one, shape (B,).
+
+    Args:
+        statistics: Of all labellings, shape (B + 1,).
+        observed: Which of them is that of the labels as they are.
+    """
     rows = jnp.arange(len(statistics) - 1)
     return statistics[jnp.where(rows < observed, rows, rows + 1)]
 
@@ -152,7 +157,13 @@ def arranged(row: jax.Array, random: jax.Array, n_x: Any) -> jax.Array:
 
 
 def relabel_bins(key: jax.Array, bins: Bins, n_permutations: int) -> Relabelling:
-    """Place bins whose sums are there already; `order` says which bin, x first, stands where."""
+    """Place bins whose sums are there already; `order` says which bin, x first, stands where.
+
+    Args:
+        key: For the pool, the arrangement and the observed row.
+        bins: How points are cut.
+        n_permutations: B; the pool has B + 1 rows.
+    """
     placed = relabel(key, bins.x, bins.y, n_permutations)
     return dataclasses.replace(placed, n_x=bins.n_x, n_y=bins.n_y, bins=bins)
 
@@ -176,7 +187,14 @@ def labellings(n_x: int, n_y: int, *, even: bool = False) -> int:
 
 
 def check_reach(values: int, level: Any, where: str, advice: str = "take more samples") -> None:
-    """Raise if a null law of so many equally likely values has no tail as small as the level."""
+    """Raise if a null law of so many equally likely values has no tail as small as the level.
+
+    Args:
+        values: How many, as `labellings` counts them.
+        level: α; one that is traced is not checked.
+        where: What is relabelled, for the message.
+        advice: What to do about it, likewise.
+    """
     if isinstance(level, int | float | np.number) and values < (1 - 1e-6) / level:
         raise ValueError(
             f"{where} can be relabelled in {values} different ways only, so that a p-value is "

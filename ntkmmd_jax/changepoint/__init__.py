@@ -3,6 +3,7 @@
 from ntkmmd_jax.changepoint import edetector
 from ntkmmd_jax.changepoint.chart import METHODS
 from ntkmmd_jax.changepoint.detector import init, step
+from ntkmmd_jax.changepoint.event import Event
 from ntkmmd_jax.changepoint.live import Detector
 from ntkmmd_jax.changepoint.measures import Explanation, explain, run_lengths
 from ntkmmd_jax.changepoint.moving import Contrast, contrast
@@ -20,6 +21,7 @@ __all__ = [
     "Change",
     "Contrast",
     "Detector",
+    "Event",
     "Explanation",
     "Report",
     "RunLengths",

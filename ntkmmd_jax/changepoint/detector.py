@@ -21,6 +21,7 @@ from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, as_points, cast, check_finite
 from ntkmmd_jax._lib.precision import jit, pinned
+from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax.calibration import check_level
 from ntkmmd_jax.changepoint.by_parts import of_test
 from ntkmmd_jax.changepoint.by_rows import of_rows
@@ -111,15 +112,17 @@ def init(
     wanted: Any = {**sizes, "level": level, "arl": arl, "draws": n_draws, "block": block}
     if threshold is not None:
         found = given(threshold, window)
-    if rows is not None and (found is None or shortest is not None):
-        wanted |= {"shortest": shortest, "fixed": threshold}
-        found = of_rows(k_threshold, rows, standard, **wanted)
-    elif found is None or drift is not None:
-        wanted |= {"size": in_use(chart, reference, window), "drift": drift}
-        law, unit = of_test(k_threshold, chart, standard, **wanted)
-        found = found or law
-        if drift is not None:
-            cusum = Cusum(unit, jnp.asarray(drift, unit.dtype), jnp.zeros_like(unit))
+    with working(f"threshold of {test.method}"):
+        if rows is not None and (found is None or shortest is not None):
+            wanted |= {"shortest": shortest, "fixed": threshold}
+            found = of_rows(k_threshold, rows, standard, **wanted)
+        elif found is None or drift is not None:
+            wanted |= {"size": in_use(chart, reference, window), "drift": drift}
+            law, unit = of_test(k_threshold, chart, standard, **wanted)
+            found = found or law
+            if drift is not None:
+                cusum = Cusum(unit, jnp.asarray(drift, unit.dtype), jnp.zeros_like(unit))
+        jax.block_until_ready(found.value)
     if not np.isfinite(found.value):
         raise ValueError(
             f"the statistics of the reference have no quantile ({found.value}): the training "
@@ -163,6 +166,10 @@ def step(state: State, frames: Any) -> tuple[State, Report]:
 
     Frames one at a time or many at once give the same state and the same alarms. Frames that are
     not finite, or of another width, are an error, and the state given is as it was.
+
+    Args:
+        state: As `init` or the last `step` gave it.
+        frames: Array-like, in order.
     """
     frames = as_frames(frames, state.reference.shape[1:])
     return jitted_step(state, frames, len(frames))

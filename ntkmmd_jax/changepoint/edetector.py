@@ -58,8 +58,8 @@ _KIND = "e-detector's state"  # of its files
 class State:
     """All that the e-detector knows; `init` makes it."""
 
-    bettor: Bettor
-    standard: Standard
+    bettor: Bettor  # the witnesses, and what they stake
+    standard: Standard  # coordinates that frames are seen in
     queue: jax.Array  # (R, ...) frames to compare with, standardised; a ring
     first: jax.Array  # () index of the oldest that is unused
     left: jax.Array  # () how many are
@@ -69,7 +69,7 @@ class State:
     time: jax.Array  # () index of the next frame
     alarmed: jax.Array  # () bool: whether the last comparison was an alarm
     joined: jax.Array  # () bool: whether the last frame joined the queue
-    reserve: int = static()
+    reserve: int = static()  # frames that the queue keeps
 
     @property
     def features(self) -> tuple[int, ...]:
@@ -89,7 +89,12 @@ class State:
 
 
 def load(path: str | os.PathLike, *, network: Any = None) -> State:
-    """The saved state of an e-detector; `network` if a function of your own was given to `init`."""
+    """The saved state of an e-detector, to go on with.
+
+    Args:
+        path: What `State.save` wrote.
+        network: What `init` was given, only if there is a function of your own in it.
+    """
     leaves, header = load_leaves(path, _KIND)
     with whole_file(path):
         learners = learners_of(header["learners"], network)
@@ -174,6 +179,10 @@ def step(state: State, frames: Any) -> tuple[State, Report]:
     """Take frames (k, ...), or a single one, in order: the new state, and a report on each.
 
     Its `statistics` are log M, where a frame was compared; `alarms` say M ≥ A.
+
+    Args:
+        state: As `init` or the last `step` gave it.
+        frames: Array-like, in order.
     """
     return _steps(state, as_frames(frames, state.features))
 
@@ -184,7 +193,12 @@ def _steps(state: State, frames: jax.Array) -> tuple[State, Report]:
 
 
 def take_frame(state: State, frame: jax.Array) -> tuple[State, Report]:
-    """One frame: compared with the oldest of the queue or, in turn, joined to its end."""
+    """One frame: compared with the oldest of the queue or, in turn, joined to its end.
+
+    Args:
+        state: Before it.
+        frame: Of the shape of one frame.
+    """
     frame, time = state.standard(frame[None])[0], state.time
     joins = (state.left <= state.reserve) & ~state.joined
     state = jax.lax.cond(joins, lambda: _join(state, frame), lambda: _compare(state, frame))

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ntkmmd_jax._lib.progress import track, working
 from ntkmmd_jax.changepoint.detector import as_frames, check_statistics, init, jitted_step
 from ntkmmd_jax.changepoint.state import BLOCK, State, load
 from ntkmmd_jax.changepoint.watch import Report
@@ -16,6 +17,11 @@ _CHUNKS = (BLOCK, 16 * BLOCK)  # frames that are sent at once: two programs for 
 
 class Detector:
     """The detector as an object, for those who want one: `update` frames, `save`, `load`.
+
+    Args:
+        key: A JAX key or an int seed.
+        reference: Frames without change, in their order, array-like (N, ...).
+        **options: Of `init`: window, stride, test, level, arl, after, ….
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -27,6 +33,11 @@ class Detector:
     def __init__(self, key: Any, reference: Any, **options: Any) -> None:
         """As `init`."""
         self.state = init(key, reference, **options)
+
+    def __repr__(self) -> str:
+        state = self.state
+        sizes = f"window={state.window}, stride={state.stride}, time={int(state.time)}"
+        return f"Detector(test={state.chart.test!r}, {sizes}, threshold={state.threshold:.4g})"
 
     def update(self, frames: Any) -> Report:
         """Take frames; on an error the detector stays as it was."""
@@ -50,13 +61,13 @@ class Detector:
 
 def run(state: State, frames: jax.Array) -> tuple[State, Report]:
     """`step` without its checks, some frames at a time, filled up to one of two sizes."""
-    reports, at = [], 0
-    while at < len(frames):
+    reports, starts = [], range(0, len(frames), _CHUNKS[1])
+    for at in track(starts, "frames", total=len(starts), show=len(starts) > 1):
         size = _CHUNKS[len(frames) - at > _CHUNKS[0]]
         part = np.zeros((size, *frames.shape[1:]), frames.dtype)
         n = min(size, len(frames) - at)
         part[:n] = frames[at : at + n]
-        state, report = jitted_step(state, part, n)
-        reports.append(jax.tree.map(lambda leaf, n=n: np.asarray(leaf)[:n], report))
-        at += n
+        with working("frames"):
+            state, report = jitted_step(state, part, n)
+            reports.append(jax.tree.map(lambda leaf, n=n: np.asarray(leaf)[:n], report))
     return state, jax.tree.map(lambda *leaves: np.concatenate(leaves), *reports)

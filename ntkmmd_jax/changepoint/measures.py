@@ -15,6 +15,7 @@ import numpy as np
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.changepoint.detector import jitted_step
 from ntkmmd_jax.changepoint.runs import RunLengths
@@ -52,7 +53,9 @@ def run_lengths(
         raise ValueError(f"a horizon of {horizon} frames has no look: the window does not fill")
     keys = jax.random.split(as_key(key), n_runs)
     parameters = {name: jnp.asarray(value) for name, value in parameters.items()}
-    first = _first_alarms(state, keys, parameters, source=source, before=before, horizon=horizon)
+    with working(f"{n_runs} streams"):
+        given: Any = {"source": source, "before": before, "horizon": horizon}
+        first = jax.block_until_ready(_first_alarms(state, keys, parameters, **given))
     about = {"horizon": int(looks[-1]), "first": int(looks[0])}
     return RunLengths(jnp.minimum(first, looks[-1]), first <= horizon, **about)
 
@@ -104,13 +107,29 @@ def explain(state: State) -> Explanation:
     least squares; that supposes that it lies inside the window, as it does when an alarm is fresh.
     The gradient is the mean of ∇g over the window, in units of the reference's spread: the witness
     falls fastest against it, which is how the new frames differ.
+
+    Args:
+        state: A detector's, with a full window, of a test with a witness.
     """
-    if 0 <= state.count < state.window:  # negative: after an event, the window is still there
+    if not _is_full(state):
         raise ValueError(f"the window is not full yet: {int(state.count)} of {state.window} frames")
-    method = state.chart.test.method
-    if jax.eval_shape(state.witness) is None:
+    if not _has_witness(state):
+        method = state.chart.test.method
         raise ValueError(f"{method} has no witness, which would say where; use another test")
     return _explain(state)
+
+
+def can_explain(state: State) -> bool:
+    """Whether `explain` has an answer: the window is full, and the test has a witness."""
+    return _is_full(state) and _has_witness(state)
+
+
+def _is_full(state: State) -> bool:
+    return not 0 <= state.count < state.window  # negative: after an event, it is still there
+
+
+def _has_witness(state: State) -> bool:
+    return jax.eval_shape(state.witness) is not None
 
 
 @jit

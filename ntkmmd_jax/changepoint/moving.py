@@ -16,6 +16,7 @@ import numpy as np
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points, check_finite
 from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.changepoint.chart import Chart, chart_test, make_chart
 from ntkmmd_jax.changepoint.state import check_sizes
@@ -28,8 +29,8 @@ class Contrast:
 
     times: jax.Array  # (k,) index of the first frame of the later window
     statistics: jax.Array  # (k,)
-    window: int = static()
-    method: str = static()
+    window: int = static()  # frames in each of both
+    method: str = static()  # of the test
 
     def area(self, changes: Any, *, margin: int) -> float:
         """The area under the ROC curve: how often a score near a change exceeds one far from any.
@@ -70,7 +71,8 @@ def contrast(
     k_chart, k_looks = jax.random.split(as_key(key))
     chart = make_chart(k_chart, chart_test(test, window), series, window, standardize=True)
     times = jnp.arange(window, len(series) - window + 1, stride)
-    values = _contrasts(k_looks, chart, series, times, window=window)
+    with working("contrast"):
+        values = jax.block_until_ready(_contrasts(k_looks, chart, series, times, window=window))
     return Contrast(times, values, window=window, method=chart.test.method)
 
 

@@ -22,7 +22,7 @@ class RunLengths:
 
     lengths: Any  # (r,) the horizon where there was no alarm
     alarmed: Any  # (r,) bool
-    horizon: int = static()
+    horizon: int = static()  # frames seen at the last look
     first: int = static(default=0)  # frames seen at the first look
 
     @property

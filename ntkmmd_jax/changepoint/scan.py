@@ -1,5 +1,6 @@
 """The paper's Shewhart chart over a recorded series: a reference against sliding windows."""
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +14,13 @@ from ntkmmd_jax._lib.files import load_leaves, save_leaves, whole_file
 from ntkmmd_jax._lib.points import as_points, check_finite
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.changepoint.detector import check_statistics, init
+from ntkmmd_jax.changepoint.event import Event, event_at
 from ntkmmd_jax.changepoint.live import run
-from ntkmmd_jax.changepoint.state import check_sizes, first_time
+from ntkmmd_jax.changepoint.state import BLOCK, State, check_sizes, first_time
 from ntkmmd_jax.changepoint.threshold import look_counts
+from ntkmmd_jax.changepoint.watch import Report
+
+_TOLD = 5  # events of a window, in words
 
 
 @record
@@ -27,13 +32,14 @@ class Scan:
     """
 
     times: jax.Array  # (k,) index of the last frame of the window
-    statistics: jax.Array  # (..., k)
-    threshold: jax.Array  # (...)
+    statistics: jax.Array  # (..., k) T
+    threshold: jax.Array  # (...) what T must exceed
     threshold_interval: jax.Array  # (..., 2) where it may lie, 95 %, as far as the reference says
-    window: int | tuple[int, ...] = static()
-    stride: int = static()
+    window: int | tuple[int, ...] = static()  # frames in it, or in each of several
+    stride: int = static()  # frames between two looks
     reference: tuple[int, int] = static()  # its frames: from, and before
-    method: str = static()
+    method: str = static()  # of the test
+    events: tuple[Event, ...] = static(default=())  # of all windows: alarms after looks without
 
     @property
     def alarms(self) -> jax.Array:
@@ -79,6 +85,7 @@ class Scan:
         i = self.window.index(window)
         full = ~np.isnan(self.statistics[i])
         about: dict[str, Any] = self._about | {"window": window}
+        about["events"] = tuple(event for event in self.events if event.window == window)
         chosen = self.statistics[i][full], self.threshold[i], self.threshold_interval[i]
         return Scan(self.times[full], *chosen, **about)
 
@@ -110,11 +117,13 @@ class Scan:
             "threshold_interval": np.asarray(self.threshold_interval).tolist(),
             "alarms": np.asarray(self.alarms).tolist(),
             "first_alarm": self.first_alarm,
+            "events": [event.to_dict() for event in self.events],
         }
 
     def save(self, path: str | os.PathLike) -> Path:
         """Save to one `.npz` file; `load` reads it back."""
-        return save_leaves(path, self, kind="Scan", **self._about)
+        told = [event.to_dict() for event in self.events]
+        return save_leaves(path, self, kind="Scan", **self._about, events=told)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Scan":
@@ -124,6 +133,7 @@ class Scan:
             about: Any = {
                 name: tuple(v) if isinstance(v, list) else v for name, v in header.items()
             }
+            about["events"] = tuple(map(Event.from_dict, about.get("events", ())))
             times, statistics, threshold, interval = map(jnp.asarray, leaves)
             found = cls(times, statistics, threshold, interval, **about)
             for window in found._windows:
@@ -142,6 +152,9 @@ class Scan:
             said = "no alarm" if first is None else f"first alarm at frame {first}"
             share = f"{int(np.sum(one.alarms))} of {len(one.times)} looks above"
             lines.append(f"  window {one.window}: {said}, {share} {float(one.threshold):.4g}")
+            lines += [f"    {event}" for event in one.events[:_TOLD]]
+            if more := one.events[_TOLD:]:
+                lines.append(f"    … and {len(more)} more, the last at frame {more[-1].time}")
         return "\n".join(lines)
 
 
@@ -169,7 +182,7 @@ def scan(
         test: Any method by name, or a test object.
         **options: Of `init`: shortest, standardize, level, arl, threshold, drift, block, n_draws.
     """
-    series = as_points(series, "the series")
+    given, series = series, as_points(series, "the series")
     check_finite(series, "the series")
     start, stop = _bounds(reference, len(series))
     windows: tuple[int, ...] = tuple(np.atleast_1d(window).tolist())
@@ -189,6 +202,13 @@ def scan(
         for w in windows
     ]
     reports = [run(state, series[stop:])[1] for state in states]
+    columns = getattr(given, "columns", None)
+    names = None if columns is None else list(columns)
+    events = [
+        event
+        for state, report in zip(states, reports, strict=True)
+        for event in _events(state, report, series, names)
+    ]
     values = [report.statistics[report.looked] for report in reports]
     check_statistics(np.concatenate(values))
     longest = max(rows, key=len)
@@ -196,11 +216,24 @@ def scan(
     for row, found in zip(table, values, strict=True):
         row[len(longest) - len(found) :] = found
     about = {"stride": int(stride), "reference": (start, stop), "window": windows}
-    about |= {"method": states[0].chart.test.method}
+    about |= {"method": states[0].chart.test.method, "events": tuple(events)}
     limits = (jnp.stack([s.threshold for s in states]),)
     limits += (jnp.stack([s.threshold_interval for s in states]),)
     found = Scan(jnp.asarray(stop + longest - 1), jnp.asarray(table), *limits, **about)
     return found if np.ndim(window) else found[windows[0]]
+
+
+def _events(state: State, report: Report, series: jax.Array, names: Any) -> Iterator[Event]:
+    """The events of a report, each explained by the window that it was raised by."""
+    for i in np.flatnonzero(report.events):
+        time, room = int(report.times[i]), len(state.buffer) - BLOCK
+        seen = time + 1 - int(state.time)
+        recent = state.chart.standard(series[time + 1 - min(seen, state.window) : time + 1])
+        buffer = state.buffer.at[room - len(recent) : room].set(recent)
+        at = {"buffer": buffer, "time": state.time + seen, "count": state.count + seen}
+        yield event_at(dataclasses.replace(state, **at), time, report.statistics[i], names)
+        if state.after == "rereference":  # later ones are held against another reference
+            return
 
 
 def _bounds(reference: Any, n: int) -> tuple[int, int]:

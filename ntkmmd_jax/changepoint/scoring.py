@@ -19,15 +19,17 @@ from typing import Any
 import numpy as np
 
 from ntkmmd_jax._lib.checks import whole
+from ntkmmd_jax._lib.help import with_help
 
 
+@with_help
 @dataclasses.dataclass(frozen=True)
 class Score:
     """How well found changes agree with known ones."""
 
-    precision: float
-    recall: float
-    f1: float
+    precision: float  # the share of found changes that are right
+    recall: float  # the share of known changes that are found
+    f1: float  # the harmonic mean of both
     covering: float | None  # None if the length of the series is not known
     pairs: tuple[tuple[int, int], ...]  # found and known, within the margin of each other
     found: int  # how many
@@ -40,6 +42,7 @@ class Score:
         return [found - known for found, known in self.pairs]
 
 
+@with_help
 @dataclasses.dataclass(frozen=True)
 class AlarmScore:
     """What the alarms of a chart were worth."""

@@ -34,7 +34,7 @@ from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, check_finite
 from ntkmmd_jax._lib.precision import jit
-from ntkmmd_jax._lib.progress import track
+from ntkmmd_jax._lib.progress import track, working
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.calibration import check_level, check_reach
 from ntkmmd_jax.changepoint.cutting import MOST, Binning, binning
@@ -83,7 +83,7 @@ def segment(
     bins: int = MOST,
     n_permutations: int = 999,
     key: Any = 0,
-    progress: bool = False,
+    progress: bool = True,
 ) -> Segmentation:
     """Find the changes of a recorded series; none is an answer.
 
@@ -96,7 +96,7 @@ def segment(
         bins: Bins at most.
         n_permutations: Orders of the bins that the observed one is held against.
         key: A JAX key or an int seed.
-        progress: Whether to show a bar.
+        progress: Whether to show progress on a terminal.
 
     Example:
         >>> series = np.random.default_rng(1).normal(size=(240, 3))
@@ -122,10 +122,11 @@ def segment(
     check_reach(_orders(cut.bins), level, f"{cut.bins} bins")
     k_grams, k_splits, k_places = jax.random.split(as_key(key), 3)
     frames = jnp.asarray(scores, jnp.result_type(float))
-    prepared, grams = bin_grams(k_grams, frames, size=cut.size)
+    with working("segment", show=progress):
+        prepared, grams = jax.block_until_ready(bin_grams(k_grams, frames, size=cut.size))
     options = {"level": level, "n_permutations": n_permutations}
     found = sorted(
-        track(significant_cuts(k_splits, grams, cut, **options), "stretches", show=progress)
+        track(significant_cuts(k_splits, grams, cut, **options), "changes found", show=progress)
     )
     edges = [0, *(change[0] for change in found), cut.bins]
     changes = [
@@ -138,7 +139,7 @@ def segment(
             change,
             n_permutations,
         )
-        for i, change in enumerate(found)
+        for i, change in enumerate(track(found, "changes located", show=progress))
     ]
     profile = scores[: cut.bins * cut.size].reshape(cut.bins, cut.size, -1).mean(1)
     return Segmentation(tuple(changes), n, cut, level, COVERAGE, profile, _names(series, kept))

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ntkmmd_jax._lib.help import with_help
+from ntkmmd_jax._lib.records import shown
 from ntkmmd_jax.changepoint.cutting import Binning
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@with_help
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Change:
     """One change of a series."""
 
@@ -20,6 +23,8 @@ class Change:
     level: np.ndarray  # (d,) by how many standard deviations the level of each coordinate rises
     spread: np.ndarray  # (d,) its spread, likewise
     pvalues: np.ndarray  # (d,) of the larger of both, adjusted for the number of coordinates
+
+    __repr__ = shown
 
     @property
     def coordinates(self) -> np.ndarray:
@@ -41,13 +46,14 @@ class Change:
         return about | {"score": self.score, "coordinates": self.driving(), **arrays}
 
 
+@with_help
 @dataclasses.dataclass(frozen=True, eq=False)
 class Segmentation:
     """The changes of a series of n frames; none, if nothing has changed."""
 
-    found: tuple[Change, ...]
-    n: int
-    binning: Binning
+    found: tuple[Change, ...]  # in order
+    n: int  # frames
+    binning: Binning  # how the series was cut into bins
     significance: float  # the level of the whole
     coverage: float  # of the intervals
     profile: np.ndarray  # (bins, d) mean normal score of every coordinate in every bin

@@ -41,13 +41,13 @@ class Cusum:
 class State:
     """All that the detector knows; `init` makes it."""
 
-    chart: Chart
+    chart: Chart  # T, and what is fixed of it
     reference: jax.Array  # (n, ...) standardised
-    threshold: jax.Array  # ()
+    threshold: jax.Array  # () what T must exceed
     threshold_interval: jax.Array  # (2,) where it may lie, 95 %, as far as the reference says
     moments: Moments  # of T_1, …, T_window while nothing changes
     memory: Memory | None  # of charts with rows of a kernel
-    cusum: Cusum | None
+    cusum: Cusum | None  # of a detector with drift
     buffer: jax.Array  # (m, ...) frames before the present block, and its own; standardised
     filled: jax.Array  # () frames of the present block
     pending: jax.Array  # (N + BLOCK, ...) of a new reference, as they came
@@ -55,9 +55,9 @@ class State:
     time: jax.Array  # () index of the next frame
     count: jax.Array  # () frames since the reference; negative while a new one is gathered
     alarmed: jax.Array  # () bool: whether the last look was an alarm
-    window: int = static()
+    window: int = static()  # frames in it
     shortest: int | None = static()  # of all window lengths; None: the window alone
-    stride: int = static()
+    stride: int = static()  # frames between two looks
     after: str = static()  # what to do after an event, one of `AFTER`
 
     @property
@@ -145,7 +145,12 @@ def start(
 
 
 def load(path: str | os.PathLike, *, network: Any = None) -> State:
-    """Read a saved state; `network` only if it is a function of your own."""
+    """Read a saved state, to go on with.
+
+    Args:
+        path: What `State.save` wrote.
+        network: The network of the test, only if it is a function of your own.
+    """
     network = None if network is None else as_network(network)
     leaves, header = load_leaves(path, _KIND)
     if header.get("layout") != _LAYOUT:

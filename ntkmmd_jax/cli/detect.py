@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ntkmmd_jax.cli.inputs import check_outputs, read_files
+from ntkmmd_jax.cli.inputs import FILES, Header, check_outputs, read_files
 from ntkmmd_jax.cli.lines import complain, frames
 
 _SETTINGS = ("window", "shortest", "stride", "test", "level", "arl", "threshold", "drift", "block")
@@ -19,9 +19,15 @@ _SETTINGS += ("standardize", "after", "seed", "reference", "series")  # what mak
 def detect(
     context: typer.Context,
     series: Annotated[
-        str | None, typer.Argument(help="A row per frame: .npy, .npz[:array] or .csv")
+        str | None, typer.Argument(help=f"A row per frame: {FILES}; required without --follow")
     ] = None,
-    reference: Annotated[str, typer.Option(help="Frames without change, as 0:300")] = "",
+    reference: Annotated[
+        str,
+        typer.Option(
+            help="Frames without change, as 0:300; required, unless a --state goes on",
+            show_default="required",
+        ),
+    ] = "",
     window: Annotated[
         list[int] | None, typer.Option(help="Frames in the window; may repeat")
     ] = None,
@@ -55,10 +61,7 @@ def detect(
         Path | None,
         typer.Option(help="With --follow: go on from this file, and update it"),
     ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether a .csv file begins with column names"),
-    ] = None,
+    header: Header = None,
 ) -> None:
     """Watch a series for a change of its distribution.
 
@@ -74,7 +77,7 @@ def detect(
     windows = window or [100]
     options = {"stride": stride, "test": test, "level": level, "arl": arl, "threshold": threshold}
     options |= {"standardize": standardize, "shortest": shortest, "drift": drift, "block": block}
-    known = None if series is None else read_files([series], header)[0].values
+    known = None if series is None else read_files([series], header)[0]
     warnings.showwarning = _show_warning
     if follow:
         if len(windows) > 1:
@@ -124,7 +127,7 @@ def _check_flags(given: set[str], follow: bool) -> None:
     if len(goals := sorted(given & {"level", "arl", "threshold"})) > 1:
         raise ValueError(f"give one of --{' and --'.join(goals)}: each sets the threshold")
     if "header" in given and "series" not in given:
-        raise ValueError("--header and --no-header are for a series in a .csv file: there is none")
+        raise ValueError("--header and --no-header are for a series in a text file: there is none")
     if "change" in given and "plot" not in given:
         raise ValueError("--change marks the plot: give --plot too")
 
@@ -143,6 +146,8 @@ def _check_settings(path: Path, given: dict[str, Any]) -> None:
 
 
 def _bounds(text: str) -> tuple[int, int]:
+    if not text:
+        raise ValueError("give --reference: the frames without change, as 0:300")
     start, _, stop = text.rpartition(":")
     try:
         return int(start or 0), int(stop)
@@ -158,10 +163,12 @@ def _follow(
     as_json: bool,
 ) -> None:
     """Run a detector over frames as they come; a line per event."""
-    from ntkmmd_jax.changepoint import Detector, explain
+    from ntkmmd_jax.changepoint import Detector
     from ntkmmd_jax.changepoint.detector import as_frames
+    from ntkmmd_jax.changepoint.event import event_at
     from ntkmmd_jax.changepoint.state import saved_settings
 
+    columns = getattr(known, "columns", None)
     if path is not None and path.exists():
         detector, settings = Detector.load(path), saved_settings(path)
     else:
@@ -170,6 +177,8 @@ def _follow(
         if known is None:  # the stream begins with it
             known = [frame for _, (_, frame) in zip(range(stop), frames, strict=False)]
             time = stop
+        else:
+            known = known.values
         if len(known) < stop:
             needed = f"the reference {settings['reference']} needs {stop} frames"
             raise ValueError(f"{needed}; got {len(known)}")
@@ -187,21 +196,7 @@ def _follow(
         if path is not None and report.looked.any():
             detector.save(path, **settings)
         if report.events.any():
-            _announce(report, detector.state, explain(detector.state), as_json)
+            event = event_at(detector.state, report.times[0], report.statistics[0], columns)
+            print(json.dumps(event.to_dict()) if as_json else event, flush=True)
     if path is not None:
         detector.save(path, **settings)
-
-
-def _announce(report: Any, state: Any, found: Any, as_json: bool) -> None:
-    event = {
-        "time": int(report.times[0]),
-        "statistic": float(report.statistics[0]),
-        "threshold": float(state.threshold),
-        "change": int(found.change),
-        "coordinates": found.coordinates[:3].tolist(),
-    }
-    text = (
-        "alarm at frame {time}: {statistic:.4g} > {threshold:.4g}, since about frame {change}, "
-        "most in coordinates {coordinates}"
-    )
-    print(json.dumps(event) if as_json else text.format(**event), flush=True)

@@ -1,15 +1,20 @@
-"""Samples from files: .npy, .npz and .csv, one row per sample."""
+"""Samples from files: .npy, .npz, .csv, .tsv and .parquet, one row per sample."""
 
 import dataclasses
+import importlib
+import importlib.util
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+KINDS = (".npy", ".npz", ".csv", ".tsv", ".parquet")
+TEXT = (".csv", ".tsv")  # which may have a header
+_READERS = ("pyarrow", "polars", "pandas")  # of .parquet, whichever is installed
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*")  # how a whole number is written
 
 
@@ -32,11 +37,13 @@ def read_sample(path: str | os.PathLike, header: bool | None = None) -> np.ndarr
     """Read a sample.
 
     Args:
-        path: `name.npy`; `name.npz`, or `name.npz:array` if it holds several; or `name.csv`,
-            columns separated by commas.
-        header: Whether the first line of a .csv file names its columns. By default it does if it
-            does not consist of numbers; a line of numbers that looks like one, as 0,1,2 or years
-            over decimals, is an error.
+        path: `name.npy`; `name.npz`, or `name.npz:array` if it holds several; `name.csv`, columns
+            separated by commas or, if its first line has one, by semicolons (and then a decimal
+            comma is a point); `name.tsv`, by tabs; or `name.parquet`, for which one of pyarrow,
+            polars and pandas must be installed.
+        header: Whether the first line of a .csv or .tsv file names its columns. By default it does
+            if it does not consist of numbers; a line of numbers that looks like one, as 0,1,2 or
+            years over decimals, is an error.
     """
     return read_table(path, header).values
 
@@ -48,15 +55,17 @@ def read_table(path: str | os.PathLike, header: bool | None = None) -> Table:
     if not file.is_file():
         raise ValueError(f"{file}: no such file")
     kind = file.suffix.lower()
-    if kind not in (".npy", ".npz", ".csv"):
-        raise ValueError(f"{file}: unknown kind of file; use .npy, .npz, .csv")
-    if header is not None and kind != ".csv":
-        raise ValueError(f"{file}: only a .csv file may have a header")
+    if kind not in KINDS:
+        raise ValueError(f"{file}: unknown kind of file; use {', '.join(KINDS)}")
+    if header is not None and kind not in TEXT:
+        raise ValueError(f"{file}: only a .csv or .tsv file may have a header")
     try:
-        if kind == ".csv":
-            return _read_csv(file, header)
+        if kind in TEXT:
+            return _read_text(file, header, "\t" if kind == ".tsv" else None)
+        if kind == ".parquet":
+            return _read_parquet(file)
         return Table(_read_npz(file, array) if kind == ".npz" else _read_npy(file))
-    except _Ambiguous:
+    except (_Ambiguous, ImportError):
         raise
     except OSError as error:
         raise ValueError(f"{file}: cannot be read ({error})") from error
@@ -78,12 +87,37 @@ def _read_npz(file: Path, array: str) -> np.ndarray:
         return arrays[array or arrays.files[0]]
 
 
-def _read_csv(file: Path, header: bool | None) -> Table:
+def _read_parquet(file: Path) -> Table:
+    installed = [name for name in _READERS if importlib.util.find_spec(name) is not None]
+    if not installed:
+        raise ImportError(
+            f"{file}: a .parquet file is read by pyarrow, polars or pandas: install one of them, "
+            "or save the sample as .npy or .csv"
+        )
+    if installed[0] == "pyarrow":
+        parquet: Any = importlib.import_module("pyarrow.parquet")
+        table = parquet.read_table(file)
+        names, columns = table.column_names, [column.to_numpy() for column in table.columns]
+    else:
+        frame = importlib.import_module(installed[0]).read_parquet(file)
+        names, columns = list(frame.columns), [frame[name].to_numpy() for name in frame.columns]
+    for name, column in zip(names, columns, strict=True):
+        if column.dtype.kind not in "biuf":
+            raise ValueError(f"column {name!r} holds no numbers, but {column.dtype}: leave it out")
+    return Table(np.stack(columns, axis=1), list(map(str, names)))
+
+
+def _read_text(file: Path, header: bool | None, delimiter: str | None) -> Table:
+    """Numbers in columns; unless it is given, the delimiter is a semicolon if there is one."""
     with file.open(encoding="utf-8-sig") as lines:
-        rows = _rows(lines)
+        _, content = next(_contents(lines), (0, ""))
+    delimiter = delimiter or (";" if ";" in content else ",")
+    number_of = _with_decimal_comma if delimiter == ";" else _number
+    with file.open(encoding="utf-8-sig") as lines:
+        rows = _rows(lines, delimiter)
         number, first = next(rows, (0, []))
         if header is None:
-            header = not all(map(_is_number, first))
+            header = not all(_is_number(cell, number_of) for cell in first)
             if not header and _may_be_header(first, (cells for _, cells in rows)):
                 raise _Ambiguous(
                     f"{file}: the first line, {','.join(first)[:40]}, may be names of columns or "
@@ -91,21 +125,34 @@ def _read_csv(file: Path, header: bool | None) -> Table:
                 )
     values = np.loadtxt(
         file,
-        delimiter=",",
+        delimiter=delimiter,
         skiprows=number + 1 if header else 0,
         ndmin=2,
-        converters=lambda cell: float(cell) if cell.strip() else np.nan,  # an empty cell: missing
+        converters=number_of,
         encoding="utf-8-sig",
     )
     return Table(values, [cell.strip().strip('"') for cell in first] if header else None)
 
 
-def _rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Line numbers from 0 and cells; neither blank lines nor comments, as numpy reads it."""
+def _contents(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Line numbers from 0 and lines; neither blank ones nor comments, as numpy reads it."""
     for number, line in enumerate(lines):
         content = line.split("#")[0]
         if content.strip():
-            yield number, content.rstrip("\r\n").split(",")
+            yield number, content.rstrip("\r\n")
+
+
+def _rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Line numbers from 0 and cells."""
+    return ((number, content.split(delimiter)) for number, content in _contents(lines))
+
+
+def _number(cell: str) -> float:
+    return float(cell) if cell.strip() else np.nan  # an empty cell: missing
+
+
+def _with_decimal_comma(cell: str) -> float:
+    return _number(cell.replace(",", "."))
 
 
 def _may_be_header(first: list[str], rows: Iterator[list[str]]) -> bool:
@@ -122,9 +169,9 @@ def _may_be_header(first: list[str], rows: Iterator[list[str]]) -> bool:
     return not any(_WHOLE.fullmatch(cell) for row in itertools.chain([below], rows) for cell in row)
 
 
-def _is_number(cell: str) -> bool:
+def _is_number(cell: str, number_of: Callable[[str], float]) -> bool:
     try:
-        float(cell)
+        number_of(cell)
     except ValueError:
-        return not cell.strip()
+        return False
     return True

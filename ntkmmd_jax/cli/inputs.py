@@ -10,7 +10,12 @@ from typing import Annotated, Any, TypeGuard
 
 import typer
 
-# Options that commands share.
+# What commands share: kinds of files, and options.
+FILES = ".npy, .npz[:array], .csv, .tsv or .parquet"
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether text files begin with column names"),
+]
 Method = Annotated[
     str | None, typer.Option(help="Which test, ntk-fuse by default; `ntkmmd info` lists them")
 ]
@@ -52,14 +57,15 @@ def read_samples(
 
 
 def read_files(paths: list[str], header: bool | None) -> list[Any]:
-    """The tables of some files; `header` is said of those that are .csv."""
-    from ntkmmd_jax.cli.files import read_table
+    """The tables of some files; `header` is said of those that are text."""
+    from ntkmmd_jax.cli.files import TEXT, read_table
 
-    is_csv = [path.lower().endswith(".csv") for path in paths]
-    if header is not None and not any(is_csv):
-        raise ValueError("--header and --no-header are for .csv files: there is none")
+    is_text = [path.lower().endswith(TEXT) for path in paths]
+    if header is not None and not any(is_text):
+        raise ValueError("--header and --no-header are for .csv and .tsv files: there is none")
     return [
-        read_table(path, header if csv else None) for path, csv in zip(paths, is_csv, strict=True)
+        read_table(path, header if text else None)
+        for path, text in zip(paths, is_text, strict=True)
     ]
 
 

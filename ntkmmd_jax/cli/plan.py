@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from ntkmmd_jax.cli.inputs import (
+    FILES,
     LAPACK,
+    Header,
     Method,
     Options,
     Standardize,
@@ -18,7 +20,9 @@ from ntkmmd_jax.cli.inputs import (
 
 
 def plan(
-    x: Annotated[str | None, typer.Argument(help="Pilot of p: .npy, .npz[:array] or .csv")] = None,
+    x: Annotated[
+        str | None, typer.Argument(help=f"Pilot of p: {FILES}; required without --demo")
+    ] = None,
     y: Annotated[str | None, typer.Argument(help="Pilot of q, with the same features")] = None,
     demo: Annotated[bool, typer.Option(help="Use built-in data: a covariance shift")] = False,
     power: Annotated[float, typer.Option(help="The power to reach")] = 0.8,
@@ -39,10 +43,7 @@ def plan(
     save: Annotated[Path | None, typer.Option(help="Save the plan here, as JSON")] = None,
     devices: Annotated[int | None, typer.Option(help="Devices; on CPU, all cores", min=1)] = None,
     progress: Annotated[bool, typer.Option(help="Show a progress bar")] = True,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether .csv files begin with column names"),
-    ] = None,
+    header: Header = None,
 ) -> None:
     """Find how many samples of each a test needs for a power, from a pilot of both."""
     import ntkmmd_jax as ntk

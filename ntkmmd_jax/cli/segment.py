@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from ntkmmd_jax.cli.inputs import check_outputs, read_files
+from ntkmmd_jax.cli.inputs import FILES, Header, check_outputs, read_files
 
 
 def segment(
-    series: Annotated[str, typer.Argument(help="A row per frame: .npy, .npz[:array] or .csv")],
+    series: Annotated[str, typer.Argument(help=f"A row per frame: {FILES}")],
     level: Annotated[
         float, typer.Option(help="Probability of any change in a series without one")
     ] = 0.05,
@@ -30,10 +30,7 @@ def segment(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw series and changes here")] = None,
     progress: Annotated[bool, typer.Option(help="Show a progress bar")] = True,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether a .csv file begins with column names"),
-    ] = None,
+    header: Header = None,
 ) -> None:
     """Find all changes of a recorded series; none is an answer.
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ntkmmd_jax.cli.inputs import (
+    FILES,
     Method,
     Options,
     Standardize,
@@ -17,7 +18,9 @@ from ntkmmd_jax.cli.inputs import (
 
 
 def test(
-    x: Annotated[str | None, typer.Argument(help="Sample of p: .npy, .npz[:array] or .csv")] = None,
+    x: Annotated[
+        str | None, typer.Argument(help=f"Sample of p: {FILES}; required without --demo")
+    ] = None,
     y: Annotated[str | None, typer.Argument(help="Sample of q, with the same features")] = None,
     demo: Annotated[bool, typer.Option(help="Use built-in data: a covariance shift")] = False,
     method: Method = None,
@@ -64,6 +67,10 @@ def test(
     if comparison is not None:
         report["compare"] = comparison.to_dict()
         text += ["", "trained against exact, on all data:", repr(comparison)]
+        text += [
+            "T_NTK is not the statistic of the test: it is of the paper's network and of all data, "
+            f"as they are; {result.method!r} is: {ntk.methods()[result.method]}"
+        ]
     print(json.dumps(report) if as_json else "\n".join(text), flush=True)
     # Files come last: if one cannot be written, the result is there.
     written = [] if save is None else [f"saved: {result.save(save)}"]

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from ntkmmd_jax.cli.inputs import check_outputs, read_files
+from ntkmmd_jax.cli.inputs import FILES, Header, check_outputs, read_files
 from ntkmmd_jax.cli.lines import complain, frames
 
 _AT_ONCE = 64  # blocks of a file
 
 
 def watch(
-    x: Annotated[str, typer.Argument(help="p: .npy, .npz[:array], .csv, a pipe, or - for stdin")],
+    x: Annotated[str, typer.Argument(help=f"p: {FILES}, a pipe, or - for stdin")],
     y: Annotated[str, typer.Argument(help="q, likewise, with the same features")],
     level: Annotated[float, typer.Option(help="Probability of a false rejection, ever")] = 0.05,
     block: Annotated[str, typer.Option(help="Lines of x and of y that are taken together")] = "1,1",
@@ -29,10 +29,7 @@ def watch(
     state: Annotated[
         Path | None, typer.Option(help="Go on from this file if it is there, and update it")
     ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether .csv files begin with column names"),
-    ] = None,
+    header: Header = None,
 ) -> None:
     """Watch the evidence grow that two streams differ, and stop at any time.
 

@@ -11,7 +11,20 @@ Sample = tuple[jax.Array, jax.Array]
 def mean_shift(
     key: jax.Array, n_x: int, n_y: int, *, delta: float | jax.Array, dim: int = 100
 ) -> Sample:
-    """p = N(0, I), q = N(μ, I) with |μ| = δ, the same in every coordinate."""
+    """p = N(0, I), q = N(μ, I) with |μ| = δ, the same in every coordinate.
+
+    Args:
+        key: A JAX key.
+        n_x: Samples of p.
+        n_y: Samples of q.
+        delta: δ; 0 is H0.
+        dim: Dimension d.
+
+    Example:
+        >>> x, y = mean_shift(jax.random.key(0), 30, 20, delta=1.0, dim=3)
+        >>> x.shape, y.shape
+        ((30, 3), (20, 3))
+    """
     k_x, k_y = jax.random.split(key)
     x = normal(k_x, (n_x, dim))
     return x, normal(k_y, (n_y, dim)) + delta / jnp.sqrt(dim)
@@ -20,7 +33,15 @@ def mean_shift(
 def covariance_shift(
     key: jax.Array, n_x: int, n_y: int, *, rho: float | jax.Array, dim: int = 100
 ) -> Sample:
-    """p = N(0, I), q = N(0, I + ρE) with E the all-ones matrix: a factor √ρ common to all."""
+    """p = N(0, I), q = N(0, I + ρE) with E the all-ones matrix: a factor √ρ common to all.
+
+    Args:
+        key: A JAX key.
+        n_x: Samples of p.
+        n_y: Samples of q.
+        rho: ρ; 0 is H0.
+        dim: Dimension d.
+    """
     k_x, k_y, k_common = jax.random.split(key, 3)
     x = normal(k_x, (n_x, dim))
     common = jnp.sqrt(rho) * normal(k_common, (n_y, 1))
@@ -75,7 +96,13 @@ def gaussian_mixture(
 def mixture4(key: jax.Array, n_x: int, n_y: int, *, sigma: float | jax.Array) -> Sample:
     """p = ¼ Σ N((±20, ±20), I); q the same, but N((−20, −20), σ²I) in one of the four modes, d = 2.
 
-    The mixture of Biggs, Schrab & Gretton (2023); σ = 1 is H0.
+    The mixture of Biggs, Schrab & Gretton (2023).
+
+    Args:
+        key: A JAX key.
+        n_x: Samples of p.
+        n_y: Samples of q.
+        sigma: σ; 1 is H0.
     """
     k_x, k_y, k_modes = jax.random.split(key, 3)
     signs = jax.random.rademacher(k_modes, (n_x + n_y, 2), dtype=jnp.result_type(float))

@@ -45,7 +45,10 @@ def run(context: Context) -> Outcome:
             for one in scan:
                 numbers += _numbers(f"{test}, {subject}, window {one.window}", one)
             found[test] = found.get(test, []) + list(scan)
-    figure.legend(*axes[-1, -1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    handles, labels = axes[-1, -1].get_legend_handles_labels()
+    shared = ("window", "reference", "change, known")  # thresholds are those of one panel
+    told = [(h, t) for h, t in zip(handles, labels, strict=True) if t.startswith(shared)]
+    figure.legend(*zip(*told, strict=True), loc="outside lower center", ncols=5)
     remarks = " ".join(_remark(test, scans) for test, scans in found.items())
     charts = sum(map(len, found.values()))
     remarks += f" The reference is told to be short for its level in {short} of {charts} charts."

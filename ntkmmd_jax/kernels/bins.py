@@ -22,7 +22,14 @@ _KERNEL_POINTS = 4096  # beyond which no kernel matrix of all points is made
 
 
 def bin_gram(network: Network, params: Params, placed: jax.Array, bins: Bins) -> jax.Array:
-    """The centred Gram matrix of the bins of placed points and of their rest, (s + 1, s + 1)."""
+    """The centred Gram matrix of the bins of placed points and of their rest, (s + 1, s + 1).
+
+    Args:
+        network: The network f.
+        params: θ0.
+        placed: Points in the order of their places, shape (n, ...).
+        bins: How they are cut into s bins.
+    """
     p = sum(leaf.size for leaf in jax.tree.leaves(network.trainable(params)[1]))
     if _kernel_is_cheaper(network, placed, bins, p):
         return gram_of_kernel(empirical_ntk(network, params, placed), bins)
@@ -38,7 +45,12 @@ def bin_gram(network: Network, params: Params, placed: jax.Array, bins: Bins) ->
 
 @pinned
 def gram_of_sums(sums: jax.Array, bins: Bins) -> jax.Array:
-    """The centred Gram matrix of gradients summed over placed bins, and those of the rest."""
+    """The centred Gram matrix of gradients summed over placed bins, and those of the rest.
+
+    Args:
+        sums: Gradients summed over each bin, and the weighted sum of the rest, (s + 1, p).
+        bins: How points are cut into s bins.
+    """
     v = bins.centred(sums)
     return v @ v.T
 

@@ -36,13 +36,22 @@ def distances(x1: jax.Array, x2: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def exponents(x1: jax.Array, x2: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """½ |x − x'|₂² and √2 |x − x'|₁: a kernel is exp(−rate · exponent), see `rates`."""
+    """½ |x − x'|₂² and √2 |x − x'|₁: a kernel is exp(−rate · exponent), see `rates`.
+
+    Args:
+        x1: Points, shape (n1, ...).
+        x2: Points, shape (n2, ...).
+    """
     squared, absolute = distances(x1, x2)
     return 0.5 * squared, math.sqrt(2) * absolute
 
 
 def rates(bandwidths: jax.Array) -> jax.Array:
-    """1/σ² of the Gaussian kernels and 1/σ of the Laplace kernels, shape (2, k)."""
+    """1/σ² of the Gaussian kernels and 1/σ of the Laplace kernels, shape (2, k).
+
+    Args:
+        bandwidths: σ of both families, shape (2, k).
+    """
     return jnp.stack([1 / bandwidths[0] ** 2, 1 / bandwidths[1]])
 
 

@@ -43,7 +43,7 @@ class Filtered:
     mean: jax.Array  # (m,) taken off
     covariance: jax.Array  # (m, m) C
     filters: jax.Array  # (times > 0, m, m) Φ(tC)
-    times: tuple[float, ...] = static()
+    times: tuple[float, ...] = static()  # t ≥ 0, in units of 1/λ_1
 
     def __call__(self, points: jax.Array) -> jax.Array:
         """h(z) − mean, shape (n, m)."""
@@ -61,7 +61,14 @@ class Filtered:
 
 
 def fit_filters(units: Any, points: jax.Array, times: tuple[float, ...], n: Any = None) -> Filtered:
-    """Features, centred and filtered over n points; over all, by default."""
+    """Features, centred and filtered over points.
+
+    Args:
+        units: h, a pytree that maps points (n, ...) to (n, m).
+        points: What they are centred and filtered over, shape (n, ...).
+        times: t ≥ 0, in units of 1/λ_1.
+        n: How many of the points are real; all, by default.
+    """
     n = len(points) if n is None else n
     features = tile_by_tile(units, points, _TILE)
     mean = padding.mean(features, n)

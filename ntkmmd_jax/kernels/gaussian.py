@@ -27,7 +27,12 @@ def gaussian_kernel(x1: Any, x2: Any, bandwidth: Any) -> jax.Array:
 
 
 def gaussian_profile(squared: jax.Array, bandwidth: Any) -> jax.Array:
-    """exp(−r² / 2σ²) of squared distances r²; the mean over several σ of shape (k,)."""
+    """exp(−r² / 2σ²) of squared distances r²; the mean over several σ of shape (k,).
+
+    Args:
+        squared: r², of any shape.
+        bandwidth: σ, or several of them.
+    """
     sigmas = jnp.atleast_1d(jnp.asarray(bandwidth, squared.dtype))
     kernels = (jnp.exp(-0.5 * squared / sigma**2) for sigma in sigmas)
     return reduce(jnp.add, kernels) / len(sigmas)
@@ -35,7 +40,12 @@ def gaussian_profile(squared: jax.Array, bandwidth: Any) -> jax.Array:
 
 @pinned
 def squared_distances(x1: jax.Array, x2: jax.Array) -> jax.Array:
-    """|x − x'|² = |x|² + |x'|² − 2 x·x', shape (n1, n2): one matrix product."""
+    """|x − x'|² = |x|² + |x'|² − 2 x·x', shape (n1, n2): one matrix product.
+
+    Args:
+        x1: Points, shape (n1, ...).
+        x2: Points, shape (n2, ...).
+    """
     x1, x2 = (x.reshape(len(x), -1) for x in (x1, x2))
     centre = x2.mean(0)  # distances do not change, and less cancels
     x1, x2 = x1 - centre, x2 - centre
@@ -81,6 +91,10 @@ def median_bandwidth(points: jax.Array, n: Any = None) -> jax.Array:
 
     Where more than half of the pairs coincide it is their root mean square distance; where all
     do, 1, since then any scale is as good.
+
+    Args:
+        points: Points, or a bucket of them, shape (n, ...).
+        n: How many of them are real; all, by default.
     """
     n = len(points) if n is None else n
     median = median_distance(points, n)

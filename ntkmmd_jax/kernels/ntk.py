@@ -55,6 +55,12 @@ def empirical_ntk(
             1, with a warning that says so.
         batch_size: Rows and columns to compute at once; memory beyond the result grows with its
             square and never with n. By default 128 for 1, which holds Jacobians, and else 1024.
+
+    Example:
+        >>> from ntkmmd_jax.networks import mlp
+        >>> network, x = mlp(8), jnp.ones((4, 2))
+        >>> empirical_ntk(network, network.init(jax.random.key(0), x), x).shape
+        (4, 4)
     """
     network = as_network(network)
     x1 = as_points(x1, "x1")
@@ -152,7 +158,6 @@ def _tile_by_tile(kernel: Callable, x1: jax.Array, x2: jax.Array, size: int) -> 
     return tiles.swapaxes(1, 2).reshape(rows.shape[0] * rows.shape[1], -1)[:n1, :n2]
 
 
-@pinned
 def two_layer_ntk(network: Network, params: Params, x1: Any, x2: Any = None) -> jax.Array:
     """The closed form for f(x) = Σ_k a_k σ(w_k·x + b_k), any activation, shape (n1, n2).
 
@@ -164,11 +169,21 @@ def two_layer_ntk(network: Network, params: Params, x1: Any, x2: Any = None) -> 
         params: Its parameters.
         x1: Points, shape (n1, ...).
         x2: Points, shape (n2, ...); `x1` unless given.
+
+    Example:
+        >>> from ntkmmd_jax.networks import mlp
+        >>> network, x = mlp(8), jnp.ones((4, 2))
+        >>> two_layer_ntk(network, network.init(jax.random.key(0), x), x).shape
+        (4, 4)
     """
     if not _is_two_layer(network):
         raise ValueError(f"the closed form is for mlp with one hidden layer; got {network}")
     x1 = as_points(x1, "x1")
-    x2 = x1 if x2 is None else as_points(x2, "x2")
+    return _two_layer_ntk(network, params, x1, x1 if x2 is None else as_points(x2, "x2"))
+
+
+@pinned
+def _two_layer_ntk(network: Network, params: Params, x1: jax.Array, x2: jax.Array) -> jax.Array:
     layer, a = params["params"]["layer_1"], params["params"]["readout"]["kernel"]
     d, m = layer["kernel"].shape
     c, r = (d**-0.5, m**-0.5) if network.module.initialization == "ntk" else (1.0, 1.0)
@@ -192,7 +207,6 @@ def _is_two_layer(network: Network) -> bool:
     return known and set(network.frozen) <= {"readout"}
 
 
-@pinned
 def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 100) -> jax.Array:
     """The kernel of an `mlp` whose widths go to infinity, by nt.stax, shape (n1, n2).
 
@@ -205,6 +219,12 @@ def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 100
         x1: Points, shape (n1, ...).
         x2: Points, shape (n2, ...); `x1` unless given.
         degree: Nodes of the quadrature in each variable; work and memory grow with its square.
+
+    Example:
+        >>> from ntkmmd_jax.networks import mlp
+        >>> network, x = mlp(8, activation="relu"), jnp.ones((4, 2))
+        >>> infinite_ntk(network, x).shape
+        (4, 4)
     """
     module = network.module
     if not isinstance(module, MLP) or set(network.frozen) - {"readout"}:
@@ -225,6 +245,7 @@ def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 100
         return _tile_by_tile(lambda a, b: _infinite(module, a, b, degree, frozen), x1, x2, size)
 
 
+@pinned
 def _infinite(module: MLP, x1: jax.Array, x2: jax.Array, degree: int, frozen: bool) -> jax.Array:
     stax = _neural_tangents.load().stax
     first = x1.shape[1] ** 0.5 if module.initialization == "paper" else 1.0

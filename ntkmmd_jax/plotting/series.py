@@ -4,26 +4,40 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ntkmmd_jax.plotting.canvas import COLOURS, GREEN, MARKERS, axes
+from ntkmmd_jax.plotting.canvas import COLOURS, GREEN, GREY, MARKERS, axes, panels
 
 if TYPE_CHECKING:
     from ntkmmd_jax.changepoint import Scan, Segmentation
 
 
 def scan(found: "Scan", ax: Any = None, *, change: int | None = None) -> Any:
-    """Statistic (line) and threshold (dashed) of every window size over time; alarms are filled."""
-    ax = axes(ax)
+    """Statistic and threshold (dashed) of every window size over time; alarms are filled.
+
+    The reference is shaded; where the first alarm of a window puts the change, there is a mark on
+    the axis; a known change is a dotted line.
+    """
+    beside = {"loc": "center left", "bbox_to_anchor": (1, 0.5)} if ax is None else {}
+    ax = axes(panels(1, 1, 7.5, 3.6)[1] if ax is None else ax)
+    start, stop = found.reference
+    ax.axvspan(start, stop, color=GREY, alpha=0.2, lw=0, label=f"reference, {start}:{stop}")
     for one, colour, marker in zip(found, COLOURS, MARKERS, strict=False):
         times, values, alarms = map(np.asarray, (one.times, one.statistics, one.alarms))
         style = {"color": colour, "marker": marker, "ms": 4}
         ax.plot(times, values, mfc="white", lw=1, label=f"window {one.window}", **style)
-        ax.plot(times[alarms], values[alarms], ls="none", **style)
-        ax.axhline(float(one.threshold), color=colour, ls="--", lw=1)
+        raised = "alarms" if alarms.any() else None
+        ax.plot(times[alarms], values[alarms], ls="none", label=raised, **style)
+        limit = float(one.threshold)
+        ax.axhline(limit, color=colour, ls="--", lw=1, label=f"threshold {limit:.3g}")
+        for event in one.events[:1]:
+            if event.change is not None:
+                said = f"change, estimated: {event.change}"
+                at = {"transform": ax.get_xaxis_transform(), "clip_on": False, "ls": "none"}
+                ax.plot(event.change, 0, marker="^", ms=8, color=colour, label=said, **at)
     if change is not None:
-        ax.axvline(change, color="k", ls=":", label="change")
+        ax.axvline(change, color="k", ls=":", label=f"change, known: {change}")
     ax.set_xlabel("frame")
     ax.set_ylabel(f"statistic of {found.method!r}")
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(frameon=False, fontsize="small", **beside)
     return ax
 
 

@@ -1,4 +1,4 @@
-"""Pictures of one test: null and statistic, members of a fused one, wealth over time."""
+"""Pictures of one test: null sample or law, statistic, members of a fused one, wealth over time."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,14 +7,21 @@ import numpy as np
 from ntkmmd_jax.plotting.canvas import BLUE, COLOURS, GREEN, GREY, VERMILION, axes, panels
 from ntkmmd_jax.plotting.compared import comparison
 
+_NODES = 400  # of the curve of a law
+_REST = 1e-3  # of a law, that a picture may leave out
+
 if TYPE_CHECKING:
+    from ntkmmd_jax._lib.tails import Tail
     from ntkmmd_jax.sequential import Wealth
     from ntkmmd_jax.theory.comparison import Comparison
     from ntkmmd_jax.twosample.result import Members, TwoSampleResult
 
 
 def result(result: "TwoSampleResult", ax: Any = None) -> Any:
-    """Null histogram, statistic and threshold; beside it, unless axes are given, the members."""
+    """Null, statistic and threshold; beside it, unless axes are given, the members.
+
+    The null is the histogram of its sample or, where a formula gives p, the density of its law.
+    """
     null = np.asarray(result.null)
     if null.ndim != 1 or np.ndim(result.statistic) != 0:
         raise ValueError("plot one result at a time: this one holds a batch of replicas")
@@ -33,8 +40,30 @@ def result(result: "TwoSampleResult", ax: Any = None) -> Any:
     ax.set_xlabel(f"statistic of {result.method!r}")
     ax.set_ylabel("permutations")
     ax.margins(x=0.08, y=0.35)  # room for the legend above the bars
+    if result.law is not None:
+        law(result.law, float(result.threshold), ax)
     ax.legend(framealpha=0.9, edgecolor="none", fontsize="small")
     return ax
+
+
+def law(found: "Tail", threshold: float, ax: Any) -> None:
+    """The density of a law under H0, what lies beyond the threshold shaded; or, a bound of it."""
+    further = found.low + (threshold - found.low) * np.geomspace(1.25, 50, _NODES)
+    end = further[0 if found.bounds else min(np.sum(found(further) > _REST), _NODES - 1)]
+    ends = np.linspace(found.low, end, _NODES)
+    tail, middle = found(ends), (ends[1:] + ends[:-1]) / 2
+    if found.bounds:
+        ax.plot(ends, tail, color=BLUE, lw=1.5, label=found.label)
+        ax.set_ylabel("P[T ≥ t] under H0, at most")
+        ax.set_ylim(0, 1.4)
+        return
+    density = -np.diff(tail) / np.diff(ends)
+    beyond = middle > threshold
+    ax.fill_between(middle, density, color=BLUE, alpha=0.3, lw=0, label=found.label)
+    ax.fill_between(middle, density, where=beyond, color=GREEN, alpha=0.6, lw=0)
+    ax.set_ylabel("density under H0")
+    # A law of one degree of freedom has no largest density: it is cut where it leaves the picture.
+    ax.set_ylim(0, 1.35 * np.quantile(density, 0.99))
 
 
 def members(members: "Members", ax: Any = None) -> Any:
@@ -84,9 +113,12 @@ def report(result_: "TwoSampleResult", comparison_: "Comparison | None" = None) 
     if comparison_ is None:
         return result(result_).figure
     fused = result_.members is not None
-    figure, found = panels(1, 2 + fused, 10 + 5 * fused, 3.4)
+    figure, found = panels(1, 2 + fused, 10 + 5 * fused, 3.6)
     result(result_, ax=found[0])
+    found[0].set_title(f"the test: {result_.method!r}, {result_.verdict}", fontsize="medium")
     if result_.members is not None:
         members(result_.members, ax=found[1])
+        found[1].set_title("its members", fontsize="medium")
     comparison(comparison_, ax=found[-1])
+    found[-1].set_title("trained against exact: one network, all data", fontsize="medium")
     return figure

@@ -104,6 +104,13 @@ def plan(
     Returns:
         A `Plan`: the size `n` (None if no size can be recommended) and its 95 % interval, the
         powers measured and the curve through them.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(80, 2))
+        >>> found = plan(x, x[:60] + 0.8, "hotelling", sizes=[12], n_runs=40)
+        >>> 10 < found.n < 60
+        True
     """
     made = _as_test(default_method(options) if test is None else test, level, options)
     if not made.level < power < 1:

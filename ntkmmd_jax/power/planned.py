@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from ntkmmd_jax._lib.files import replace_file
+from ntkmmd_jax._lib.help import with_help
 from ntkmmd_jax.power.curve import Curve
 from ntkmmd_jax.power.table import PowerTable
 
 _ERRORS = 1.959964  # standard errors on either side: a 95 % interval
 
 
+@with_help
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """The size at which a test reaches a power, as a pilot tells it."""
 
     table: PowerTable  # a row per size, all parts of the pilot together
-    curve: Curve
+    curve: Curve  # the power over the size, through them
     target: float  # the power to reach
     pilot: tuple[int, int]  # its sizes
     largest: int  # the largest size that may be recommended

@@ -67,6 +67,14 @@ def power_sweep(
     Returns:
         A `PowerTable`. A replica whose p-value is NaN (a training that diverged, say) has no
         verdict: it is no rejection, is counted as a failure of its row, and there is a warning.
+
+    Example:
+        >>> from functools import partial
+        >>> from ntkmmd_jax.datasets import mean_shift
+        >>> grid = {"delta": [0.0, 3.0]}
+        >>> table = power_sweep(0, ["hotelling"], partial(mean_shift, dim=2), grid, n=20, n_runs=40)
+        >>> [row.power > 0.5 for row in table.rows]
+        [False, True]
     """
     key = as_key(key)
     tests = _as_tests(tests)

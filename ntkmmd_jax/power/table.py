@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from ntkmmd_jax._lib.files import replace_file
+from ntkmmd_jax._lib.help import with_help
 from ntkmmd_jax.power.checkpoint import is_count, is_duration
 
 
+@with_help
 @dataclasses.dataclass(frozen=True)
 class PowerRow:
     """How often one test rejected at one grid point."""
 
-    test: str
-    point: dict[str, Any]
-    n_runs: int
-    rejections: int
+    test: str  # its name
+    point: dict[str, Any]  # of the grid
+    n_runs: int  # replicas
+    rejections: int  # of these
     seconds: float  # of the whole cell: its tests run together, on the same data
     failures: int = 0  # replicas without a verdict: their p-value is NaN
     stops: list[int] | None = None  # of a test by betting: the block at which each one rejected
@@ -79,11 +81,12 @@ def wilson(successes: int, n: int, z: float = 1.959964) -> tuple[float, float]:
     return max(min(centre - half, p), 0.0), min(max(centre + half, p), 1.0)
 
 
+@with_help
 @dataclasses.dataclass(frozen=True)
 class PowerTable:
     """The rows of a sweep, in the order of the grid."""
 
-    rows: list[PowerRow]
+    rows: list[PowerRow]  # test, point, n_runs, rejections, power, low, high, seconds
 
     def __repr__(self) -> str:
         failed = any(row.failures for row in self.rows)

@@ -27,9 +27,14 @@ class Fraction(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ONS:
-    """The online Newton step: cautious at first, and the faster the clearer the case."""
+    """The online Newton step: cautious at first, and the faster the clearer the case.
 
-    most: float = 0.5  # of λ
+    Args:
+        most: The largest fraction λ to stake, in (0, 1).
+        pace: Of the steps: the paper's 2/(2 − ln 3), by default.
+    """
+
+    most: float = 0.5
     pace: float = 2 / (2 - math.log(3))
 
     def __post_init__(self) -> None:
@@ -60,9 +65,13 @@ class Moments(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class AGRAPA:
-    """The best fraction in hindsight, to second order."""
+    """The best fraction in hindsight, to second order.
 
-    most: float = 0.9  # of λ
+    Args:
+        most: The largest fraction λ to stake, in (0, 1).
+    """
+
+    most: float = 0.9
 
     def __post_init__(self) -> None:
         _check_most(self.most)

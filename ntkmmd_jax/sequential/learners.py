@@ -21,7 +21,7 @@ import optax
 
 from ntkmmd_jax._lib.checks import positive
 from ntkmmd_jax._lib.optimizer import updates
-from ntkmmd_jax._lib.records import record
+from ntkmmd_jax._lib.records import record, shown
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Params, as_network, mlp
 from ntkmmd_jax.sequential.payoff import Block
@@ -31,7 +31,7 @@ from ntkmmd_jax.witness import Witness, velocity
 Learned = Any  # what a learner knows: a pytree of fixed shapes
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Learner:
     """Base of the witnesses that learn; a static recipe, equal where its fields are.
 
@@ -42,6 +42,8 @@ class Learner:
 
     network: Any = dataclasses.field(default_factory=mlp)
     scale: float = 1.0
+
+    __repr__ = shown
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "network", as_network(self.network))
@@ -93,7 +95,7 @@ class ExactState:
     n: jax.Array  # () blocks
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Exact(Learner):
     """The exact witness of the neural tangent kernel.
 
@@ -146,7 +148,7 @@ class TrainedState:
     optimizer: Any  # its own state
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Trained(Learner):
     """A network that is trained, a step per block.
 

@@ -23,6 +23,13 @@ _KIND = "sequential.Watch"  # of its files
 class Watch:
     """Watch two streams: `update` with points of either or both, look at `report`, `save`, `load`.
 
+    Args:
+        key: A JAX key or an int seed.
+        network: What bets, as for `init`.
+        features: Shape of one point, or the number of its coordinates; by default, as the first
+            points have it.
+        **options: Of `init`: bet, level, block, warmup.
+
     Example:
         >>> rng = np.random.default_rng(0)
         >>> watch = Watch(0, features=2)
@@ -38,6 +45,13 @@ class Watch:
         self._path: list[np.ndarray] = []
         if features is not None:
             self._start(init(key, network, features, **options))
+
+    def __repr__(self) -> str:
+        if self.state is None:
+            return "Watch(no points yet)"
+        found = self.state.report()
+        numbers = f"evalue={float(found.evalue):.4g}, pvalue={float(found.pvalue):.4g}"
+        return f"Watch(blocks={int(found.n)}, {numbers}, reject={bool(found.reject)})"
 
     def _start(self, state: State) -> None:
         self.state = state

@@ -20,9 +20,9 @@ from ntkmmd_jax.sequential.payoff import Block, placed
 class Wealth:
     """The log-wealth of every witness after every block."""
 
-    logs: jax.Array | np.ndarray  # (n, k)
+    logs: jax.Array | np.ndarray  # (n, k) log W
     level: jax.Array | float  # () α
-    names: tuple[str, ...] = static()
+    names: tuple[str, ...] = static()  # of the k witnesses
 
     @property
     def mean(self) -> jax.Array:

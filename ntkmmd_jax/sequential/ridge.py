@@ -46,7 +46,7 @@ class RidgeState:
     n: jax.Array  # () blocks
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Ridge(Learner):
     """The witness of the largest signal to noise on the tangent features of a network.
 

@@ -68,8 +68,8 @@ class Report:
 class State:
     """All that the test knows; `init` makes it."""
 
-    bettor: Bettor
-    standard: Standard
+    bettor: Bettor  # the witnesses, and what they stake
+    standard: Standard  # coordinates that points are seen in
     waiting: jax.Array  # (warmup, 1 + c, ...) the first blocks, until they are all there
     wealth: jax.Array  # (k,) log W of every witness
     peak: jax.Array  # () log of the largest mean W so far

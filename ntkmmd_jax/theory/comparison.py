@@ -18,6 +18,7 @@ import numpy as np
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples, check_finite
 from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax._lib.quotient import displaced, quotient, remainder
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.measure import SignedMeasure, Visits, mean_gap
@@ -81,6 +82,12 @@ def compare(
         network: A network of ours or an `(init, apply)` pair; by default the paper's.
         times: Training times t, all positive.
         batch_size: Of the SGD; None for one full-batch step.
+
+    Example:
+        >>> x, y = jnp.ones((6, 2)), jnp.zeros((4, 2))
+        >>> found = compare(0, x, y, network=mlp(8), times=(0.1, 0.01))
+        >>> found.relative_error.shape
+        (2,)
     """
     x, y = as_samples(x, y)
     check_finite(x, "x")
@@ -88,7 +95,9 @@ def compare(
     times = training_times(times)
     network = mlp() if network is None else as_network(network)
     samples = in_bucket(x, y) if len(x) + len(y) <= _PADDED else (x, y)
-    return _compare(as_key(key), samples, times, network, batch_size)
+    with working("compare"):
+        found = _compare(as_key(key), samples, times, network, batch_size)
+        return jax.block_until_ready(found)
 
 
 @jit(static_argnums=(3, 4))

@@ -31,8 +31,8 @@ Kernel = Callable[[jax.Array, jax.Array], jax.Array]  # (n1, ...), (n2, ...) -> 
 class Estimate:
     """An unbiased estimate and its standard error."""
 
-    value: jax.Array
-    error: jax.Array
+    value: jax.Array  # the estimate
+    error: jax.Array  # its standard error
 
     def __repr__(self) -> str:
         return f"{float(self.value):.4g} ± {float(self.error):.2g}"
@@ -43,9 +43,9 @@ class KernelMoments:
     """ν and δ_K of a kernel normalised to sup K ≤ 1."""
 
     scale: jax.Array  # the largest K(z, z) of the samples, by which K was divided
-    nu_pp: Estimate
-    nu_pq: Estimate
-    nu_qq: Estimate
+    nu_pp: Estimate  # of E K(x, x')²
+    nu_pq: Estimate  # of E K(x, y)²
+    nu_qq: Estimate  # of E K(y, y')²
     delta: Estimate  # under p = q its true error is smaller than stated: the projection vanishes
 
     def bound(self, errors: float = 2.0) -> jax.Array:
@@ -55,7 +55,18 @@ class KernelMoments:
 
 
 def ntk(network: Any, params: Params) -> Kernel:
-    """The neural tangent kernel of a network at θ0 = `params`, as a function of two samples."""
+    """The neural tangent kernel of a network at θ0, as a function of two samples.
+
+    Args:
+        network: A network of ours, a flax module, or an `(init, apply)` pair.
+        params: θ0, as `network.init` draws it.
+
+    Example:
+        >>> from ntkmmd_jax.networks import mlp
+        >>> network, x = mlp(8), jnp.ones((4, 2))
+        >>> ntk(network, network.init(jax.random.key(0), x))(x, x[:3]).shape
+        (4, 3)
+    """
     return partial(empirical_ntk, network, params)
 
 

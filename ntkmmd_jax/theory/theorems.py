@@ -18,14 +18,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib.help import with_help
 
+
+@with_help
 @dataclasses.dataclass(frozen=True)
 class Guarantee:
     """What a theorem says at one sample size."""
 
-    theorem: str
-    n: int
-    threshold: float
+    theorem: str  # which one
+    n: int  # all samples, n_X + n_Y
+    threshold: float  # of T, for the kernel with sup K ≤ 1
     level: float  # P[reject] under H0 is at most this, if `valid`
     power: float  # P[reject] under H1 is at least this; 0 if δ_K is not given or n is too small
     probability: float  # of the event over the training half on which it holds, 1 − γ
@@ -37,16 +40,24 @@ class Guarantee:
         return all(holds for text, holds in self.conditions.items() if "δ_K" not in text)
 
 
+@with_help
 @dataclasses.dataclass(frozen=True)
 class Theorem:
-    """One of the three; the constants are those of the module's formulas."""
+    """One of the three; the constants are those of the module's formulas.
 
-    name: str
-    exponent: float  # e
-    misses: float  # k
-    gap: float  # a
-    offset: float = 0.0  # o
-    bias: float = 0.0  # b
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> c = ntk.theory.balance(500, 500)
+        >>> ntk.theory.SYMMETRIC.sample_size(0.8, delta=0.1, nu=0.05, balance=c)
+        71720
+    """
+
+    name: str  # in words
+    exponent: float  # e of the formulas
+    misses: float  # k of the formulas
+    gap: float  # a of the formulas
+    offset: float = 0.0  # o of the formulas
+    bias: float = 0.0  # b of the formulas
     on_event: bool = False  # whether it holds on an event over the training half only
 
     @property
@@ -150,7 +161,8 @@ FULL = Theorem("T_a, full bootstrap", exponent=8, misses=4, gap=4)
 def balance(*sizes: int) -> float:
     """The constant c of the sizes that partition the n samples.
 
-    Two sizes are those of an unsplit test, with c n + 1 ≤ n_X, n_Y; four are those of a split one.
+    Args:
+        *sizes: Two of an unsplit test, with c n + 1 ≤ n_X, n_Y; or the four of a split one.
     """
     if len(sizes) not in (2, 4) or min(sizes) < 2:
         raise ValueError(f"balance takes n_x, n_y or the four sizes of a split; got {sizes}")

@@ -12,7 +12,13 @@ from ntkmmd_jax.calibration import centred
 
 
 def asymptotic_weights(kernel: jax.Array, n_x: int, n_y: int) -> jax.Array:
-    """The a_k, ascending, from the kernel matrix of the pooled sample; shape (n,)."""
+    """The a_k, ascending, from the kernel matrix of the pooled sample; shape (n,).
+
+    Args:
+        kernel: K of all points, shape (n, n).
+        n_x: Samples of p.
+        n_y: Samples of q.
+    """
     return centred_weights(centred(kernel), n_x, n_y)
 
 

@@ -51,9 +51,9 @@ class BinnedStream:
     """The state: a pytree to save and resume."""
 
     params: Params  # θ0, all leaves
-    x: Side
-    y: Side
-    network: Network = static()
+    x: Side  # what is held of x
+    y: Side  # what is held of y
+    network: Network = static()  # that of f
     features: tuple[int, ...] = static()  # shape of one point
     bins: int = static(default=256)  # of each, at most
     chunk: int = static(default=32)  # points of the smallest bin
@@ -177,6 +177,13 @@ def init(
             has half of them at least, but both have bins of one size: if y is r times as long as
             x, x has bins / 2r to bins / r. Take more where lengths are very different.
         chunk: Points of the smallest bin.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> network, x = ntk.mlp(16), np.ones((5, 2))
+        >>> stream = ntk.binned.init(network, network.init(jax.random.key(0), x), 2)
+        >>> ntk.binned.step(stream, x, 0 * x[:3]).n_y
+        3
     """
     network = as_network(network)
     whole("bins", bins, 4)
@@ -190,7 +197,13 @@ def init(
 
 
 def step(stream: BinnedStream, x: Any = None, y: Any = None) -> BinnedStream:
-    """Take in a batch of x, of y, or of both; bad input raises and leaves the stream as it was."""
+    """Take in a batch of x, of y, or of both; bad input raises and leaves the stream as it was.
+
+    Args:
+        stream: As `init` or the last `step` gave it.
+        x: Points of p, array-like, or None.
+        y: Points of q, likewise.
+    """
     batches = [checked_batch(stream, batch, name) for batch, name in ((x, "x"), (y, "y"))]
     sides = [
         side if batch is None else _absorb(stream, side, np.asarray(batch))
@@ -213,7 +226,13 @@ def _absorb(stream: BinnedStream, side: Side, batch: np.ndarray) -> Side:
 def accumulate(
     stream: BinnedStream, batches: Iterable[tuple[Any, Any]], *, progress: bool = True
 ) -> BinnedStream:
-    """Take in an iterator of pairs (x batch, y batch); either may be None."""
+    """Take in an iterator of pairs (x batch, y batch); either may be None.
+
+    Args:
+        stream: As `init` or the last `step` gave it.
+        batches: The pairs, seen once.
+        progress: Whether to show a progress bar on a terminal.
+    """
     for x, y in track(batches, "batches", show=progress):
         stream = step(stream, x, y)
     return stream

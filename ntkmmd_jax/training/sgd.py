@@ -27,14 +27,27 @@ class SGD:
     """How to train: plain SGD with momentum, or any optax optimizer.
 
     The default is the paper's: one pass over the shuffled samples, batch size 1, α = 0.1.
+
+    Args:
+        learning_rate: α, the training time of one epoch; traced. An optimizer has its own.
+        batch_size: Samples of a step; None for full-batch gradient descent.
+        epochs: Passes over the samples.
+        momentum: In [0, 1).
+        optimizer: Any of optax, instead.
+        shuffle: Whether samples are visited in random order, or in their own.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> float(ntk.SGD(learning_rate=0.25, batch_size=5, epochs=2).whole_time)
+        0.5
     """
 
-    learning_rate: Any = _RATE  # α; an optimizer has its own
-    batch_size: int | None = static(default=1)  # None: full-batch gradient descent
+    learning_rate: Any = _RATE
+    batch_size: int | None = static(default=1)
     epochs: int = static(default=1)
     momentum: float = static(default=0.0)
     optimizer: optax.GradientTransformation | None = static(default=None)
-    shuffle: bool = static(default=True)  # else visit the points in their order
+    shuffle: bool = static(default=True)
 
     def __post_init__(self) -> None:
         whole("batch_size", self.batch_size or 1)

@@ -38,11 +38,11 @@ class WitnessStream:
 
     params: Params  # θ0, all leaves
     mean_x: Params  # ḡ_x, mean gradient over the x samples, on the trained leaves
-    mean_y: Params  # ḡ_y
+    mean_y: Params  # ḡ_y, of the y samples
     n_x: jax.Array  # () samples of x so far
     n_y: jax.Array  # () samples of y so far
     time: jax.Array  # () t; 0 accumulates the exact witness
-    network: Network = static()
+    network: Network = static()  # that of f
     features: tuple[int, ...] = static()  # shape of one point
 
     @property
@@ -121,6 +121,14 @@ def init(
         params: θ0, as `network.init` draws it.
         features: Shape of one point, or the number of its coordinates.
         time: t; 0 for the exact witness, a small number to train.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> network, x = ntk.mlp(16), jnp.ones((5, 2))
+        >>> stream = ntk.streaming.init(network, network.init(jax.random.key(0), x), 2)
+        >>> stream = ntk.streaming.step(stream, x, 0 * x)
+        >>> stream.witness()(x).shape
+        (5,)
     """
     network = as_network(network)
     features = (features,) if isinstance(features, int) else tuple(features)
@@ -131,17 +139,35 @@ def init(
 
 
 def step(stream: WitnessStream, x: Any = None, y: Any = None) -> WitnessStream:
-    """Take in a batch of x, of y, or of both; bad input raises and leaves the stream as it was."""
+    """Take in a batch of x, of y, or of both; bad input raises and leaves the stream as it was.
+
+    Args:
+        stream: As `init` or the last `step` gave it.
+        x: Points of p, array-like, or None.
+        y: Points of q, likewise.
+    """
     return _step(stream, checked_batch(stream, x, "x"), checked_batch(stream, y, "y"))
 
 
 def checked_batch(stream: Any, batch: Any, name: str) -> jax.Array | None:
-    """`checked_points`, where there may be none."""
+    """`checked_points`, where there may be none.
+
+    Args:
+        stream: Whose points are like these.
+        batch: Points, or None.
+        name: What they are called in messages.
+    """
     return None if batch is None else checked_points(stream, batch, name)
 
 
 def checked_points(stream: Any, batch: Any, name: str) -> jax.Array:
-    """A batch as points like those of a stream; refuse any other."""
+    """A batch as points like those of a stream; refuse any other.
+
+    Args:
+        stream: Whose points are like these.
+        batch: Points, array-like.
+        name: What they are called in messages.
+    """
     batch = as_points(batch, name)
     if batch.shape[1:] != stream.features:
         raise ValueError(
@@ -180,6 +206,11 @@ def accumulate(
     """Take in an iterator of pairs (x batch, y batch); either may be None.
 
     Batches of one size compile once; a last short one compiles once more.
+
+    Args:
+        stream: As `init` or the last `step` gave it.
+        batches: The pairs, seen once.
+        progress: Whether to show a progress bar on a terminal.
     """
     for x, y in track(batches, "batches", show=progress):
         stream = step(stream, x, y)

@@ -39,6 +39,16 @@ def trained_witness(
         sgd: How to train.
         n: How many points are real, if the others are padding; all, by default. Padding takes plain
             SGD: other optimizers move where there is no gradient.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> key, network = jax.random.key(0), ntk.mlp(16)
+        >>> x, y = jnp.ones((6, 2)), jnp.zeros((4, 2))
+        >>> params = network.init(key, x)
+        >>> measure = ntk.signed_measure(x, y)
+        >>> g = ntk.trained_witness(key, network, params, measure, ntk.SGD(learning_rate=0.01))
+        >>> bool(g(x).mean() > g(y).mean())
+        True
     """
     if n is not None and is_full(len(measure.weights), n):
         n = None  # as an argument of a program it would be traced
@@ -66,8 +76,8 @@ class Trajectory:
     params: Params  # θ0, all leaves
     velocity: Params  # (θ_k − θ0) / t_k, trained leaves with a leading axis (len(counts), ...)
     time: jax.Array  # (len(counts),), the training time t_k spent so far
-    counts: tuple[int, ...] = static()
-    network: Network = static()
+    counts: tuple[int, ...] = static()  # samples visited at each
+    network: Network = static()  # that of f
     features: tuple[int, ...] = static()  # shape of one point
 
     def __len__(self) -> int:
@@ -111,6 +121,14 @@ def trajectory(
         sgd: How to train.
         every: Samples between snapshots, a multiple of the batch size; None for the end only.
         n: As in `trained_witness`; with it, there is the end only.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> key, network = jax.random.key(0), ntk.mlp(16)
+        >>> measure = ntk.signed_measure(jnp.ones((6, 2)), jnp.zeros((4, 2)))
+        >>> params = network.init(key, measure.points)
+        >>> ntk.trajectory(key, network, params, measure, ntk.SGD(), every=5).counts
+        (5, 10)
     """
     places = len(measure.weights)
     batch_size = min(sgd.batch_size or places, places)

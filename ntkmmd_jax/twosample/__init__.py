@@ -8,6 +8,7 @@ from typing import Any
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples, check_finite
+from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax.twosample.agg import MMDAgg
 from ntkmmd_jax.twosample.bet import BettingTest
 from ntkmmd_jax.twosample.c2st import C2ST
@@ -63,12 +64,26 @@ DEFAULT = "ntk-fuse"
 
 
 def methods() -> dict[str, str]:
-    """The known methods, name to one line."""
+    """The known methods, name to one line.
+
+    Example:
+        >>> methods()["gmmd"]
+        'Gaussian-kernel MMD², median bandwidth; quadratic time'
+    """
     return {name: line for name, (_, _, line) in _METHODS.items()}
 
 
 def make_test(method: str | TwoSampleTest, **options: Any) -> TwoSampleTest:
-    """The test of a name in `methods()`, with its options; a test object passes as it is."""
+    """The test of a name in `methods()`, with its options; a test object passes as it is.
+
+    Args:
+        method: A name, or a test object.
+        **options: Of the class of that method: `help(ntk.NTKMMD)` and so on.
+
+    Example:
+        >>> make_test("ntk", level=0.01)
+        NTKMMD(level=0.01)
+    """
     if isinstance(method, TwoSampleTest):
         if options:
             raise TypeError(
@@ -167,10 +182,11 @@ def two_sample_test(
         if strata is not None:
             raise ValueError("pairs are strata of their own: give paired=True or strata")
         strata = pairs(len(x), len(y))
-    if strata is None:
-        result = test.in_bucket(as_key(key), x, y).concrete()
-    else:
-        result = stratified_test(test, as_key(key), x, y, strata).concrete()
+    with working(test.method):
+        if strata is None:
+            result = test.in_bucket(as_key(key), x, y).concrete()
+        else:
+            result = stratified_test(test, as_key(key), x, y, strata).concrete()
     if math.isnan(result.pvalue):
         raise ValueError(
             f"{result.method} has no verdict: its statistic is not a number. The training diverges "

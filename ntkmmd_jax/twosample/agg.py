@@ -29,6 +29,9 @@ class MMDAgg(CollectionTest):
     which have no pool, take the kernels' largest MMD²_k / √N_k instead, as `MMDFuse` does.
     Published powers are with 2,000 permutations, where `n_permutations` is 400 here.
 
+    Args:
+        geometric: Whether bandwidths grow by a factor, or by a step.
+
     Example:
         >>> import jax
         >>> import ntkmmd_jax as ntk

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib.tails import BoundTail, WeightedTail
 from ntkmmd_jax.calibration import centred, label_pool
 from ntkmmd_jax.measure import label_weights, mmd2, unbiased_mmd2
 from ntkmmd_jax.theory import Theorem, kernel_moments, quantile, tail
@@ -37,7 +38,8 @@ def weighted_chi2_law(
         values = mmd2(kernel, label_weights(labels, of_x, n - of_x))
     pvalue, least = (tail(weights, value + shift) for value in (values[0], values.max()))
     threshold = quantile(weights, level) - shift
-    return Law(values[0], pvalue, threshold, least=least, witness=witness)
+    law = WeightedTail(weights, jnp.asarray(shift, weights.dtype))
+    return Law(values[0], pvalue, threshold, least=least, witness=witness, tail=law)
 
 
 def theorem_law(
@@ -57,4 +59,8 @@ def theorem_law(
     moments = kernel_moments(kernel, *samples)
     nu, unit = moments.bound(), moments.scale
     pvalue = theorem.pvalue(statistic / unit, cn, nu)
-    return Law(statistic, pvalue, unit * theorem.threshold(cn, nu, level), witness=witness)
+    threshold = unit * theorem.threshold(cn, nu, level)
+    # The bound is 4 at its start, and 4/e a width beyond it.
+    start, next_ = (unit * theorem.threshold(cn, nu, 4 * p) for p in (1.0, jnp.exp(-1.0)))
+    law = BoundTail(start, next_ - start, theorem.pvalue(jnp.inf, cn, nu))
+    return Law(statistic, pvalue, threshold, witness=witness, tail=law)

@@ -49,11 +49,16 @@ class Bets(Wagered, Comparable):
 class BettingTest(TwoSampleTest):
     """An anytime-valid test of recorded samples.
 
-    Attributes:
+    Args:
         network: What bets: a network, for the exact witness of its tangent kernel; witnesses that
             learn (`sequential.Exact`, `Trained`, `Ridge`), one or several, whose wealths are
             averaged; None for a mixture of ridge witnesses at several scales.
         bet: `sequential.ONS()` or `AGRAPA()`.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> ntk.BettingTest(bet=ntk.sequential.AGRAPA(), level=0.01).bet
+        AGRAPA(most=0.9)
     """
 
     stops: ClassVar[bool] = True

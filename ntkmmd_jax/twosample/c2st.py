@@ -133,6 +133,21 @@ class C2ST(TwoSampleTest):
     that the classes count alike. A short last batch takes a step in proportion. The bias b starts
     at 0 and is trained with the network. The paper leaves batch size and rates open: 128 is that
     of Liu et al. 2020, and with these defaults the powers come near to those of its Table 1.
+
+    Args:
+        score: "logit", for the mean gap of the logit, or "accuracy".
+        network: The classifier: one of ours, a flax module, or a pair `(init, apply)`; two hidden
+            layers of 32, by default.
+        optimizer: "adam", "sgd", or any of optax.
+        learning_rate: Of adam .001 and of sgd .03, unless given; an optax object has its own.
+        batch_size: Samples of a step; None for all training points at once.
+        epochs: Passes over the training half.
+        train_fraction: The share of the samples to train on, or a pair of x's and y's.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> ntk.C2ST("accuracy", epochs=5)
+        C2ST(score='accuracy', epochs=5)
     """
 
     even: ClassVar[bool] = False

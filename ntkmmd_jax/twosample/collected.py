@@ -204,7 +204,12 @@ class CollectionEvidence(Refittable, Comparable):
 
 @record
 class CollectionTest(TwoSampleTest):
-    """Base of the tests with a collection of kernels, k Gaussian and k Laplace ones."""
+    """Base of the tests with a collection of kernels, k Gaussian and k Laplace ones.
+
+    Args:
+        n_bandwidths: k, bandwidths of each of both laws.
+        geometric: Whether bandwidths grow by a factor, or by a step.
+    """
 
     stratifies: ClassVar[bool] = True
 

@@ -52,7 +52,16 @@ class Keys(NamedTuple):
 
 @record
 class TwoSampleTest:
-    """Base of the tests: checks shapes in Python, then runs one jitted program."""
+    """Base of the tests: checks shapes in Python, then runs one jitted program.
+
+    Args:
+        level: The probability of a false rejection, in (0, 1); traced.
+        calibration: "test", "permutation", "full", "normal", "asymptotic", "theory", "anytime", an
+            object such as `Normal()`, or a `PilotNull`; None takes the first that applies.
+        n_permutations: B, of calibrations that permute labels.
+        shared_pool: Whether replicas under `vmap` share one pool of labellings, which is faster.
+        standardize: Whether the test sees every coordinate with pooled mean 0 and spread 1.
+    """
 
     even: ClassVar[bool] = True  # T stays the same when x and y change places
     normal_from: ClassVar[int] = 20  # points of each from which on `Normal` is measured to hold
@@ -132,8 +141,6 @@ class TwoSampleTest:
         found = calibration.result(keys.null, evidence, self.level)
         return dataclasses.replace(found, method=self.method)
 
-    # What every test says of itself.
-
     @property
     def method(self) -> str:
         """Its name in the table of methods."""
@@ -159,8 +166,6 @@ class TwoSampleTest:
         """Fix what does not look at labels, for points like these (n, ...)."""
         del key, points
         return None
-
-    # What follows from it.
 
     @cached_property
     def calibrated_by(self) -> Calibration:

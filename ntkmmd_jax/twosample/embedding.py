@@ -25,6 +25,7 @@ from ntkmmd_jax._lib.laws import chi2_law
 from ntkmmd_jax._lib.normals import normal
 from ntkmmd_jax._lib.optimizer import updates
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.tails import ChiSquaredTail
 from ntkmmd_jax.kernels import median_distance
 from ntkmmd_jax.measure import held_out, interleaved, split_sizes
 from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
@@ -86,9 +87,9 @@ class EmbeddingEvidence(Permutable, Limited, Comparable):
     def limit(self, key: jax.Array, level: Any) -> Law:
         """λ against χ²."""
         del key
-        statistic, v = self._compared()
-        law = chi2_law(statistic, level, self.test.n_features)
-        return Law(statistic, *law, witness=self._witness(v))
+        (statistic, v), k = self._compared(), self.test.n_features
+        about = {"witness": self._witness(v), "tail": ChiSquaredTail(jnp.asarray(k))}
+        return Law(statistic, *chi2_law(statistic, level, k), **about)
 
     def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
         """λ with the covariance of all test points, which knows no labels."""
@@ -110,6 +111,14 @@ class EmbeddingTest(TwoSampleTest):
     rate 1 for ME and 0.1 for SCF. Adam gives SCF several times the power that is reported for it on
     mixture 1, which is that of `steps=0`: as its source reads, the reference implementation adds a
     J × J regulariser to a 2J × 2J covariance, catches the error, and tests where it started.
+
+    Args:
+        n_locations: J, locations of ME or frequencies of SCF.
+        steps: Of the gradient ascent on the training half.
+        optimizer: "adam", or "normalized" as above.
+        learning_rate: Of the u_j, in units of their first spread, and of log σ; traced.
+        regularization: γ, added to the covariance of the features; traced.
+        train_fraction: The share of the samples to train on, or a pair of x's and y's.
     """
 
     null_order: ClassVar[float] = 0.0  # λ has its scale in itself
@@ -220,7 +229,15 @@ class EmbeddingTest(TwoSampleTest):
 
 @record
 class MeanEmbedding(EmbeddingTest):
-    """ME: kernel mean embeddings compared at J locations; they start at training points."""
+    """ME: kernel mean embeddings compared at J locations; they start at training points.
+
+    Chwialkowski et al. 2015, Jitkrittum et al. 2016; as for the options, see `EmbeddingTest`.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> ntk.MeanEmbedding(n_locations=3, calibration="asymptotic")
+        MeanEmbedding(calibration=Asymptotic(), n_locations=3)
+    """
 
     @property
     def method(self) -> str:
@@ -240,7 +257,15 @@ class MeanEmbedding(EmbeddingTest):
 
 @record
 class SmoothCF(EmbeddingTest):
-    """SCF: smooth characteristic functions compared at J frequencies; they start as N(0, I)."""
+    """SCF: smooth characteristic functions compared at J frequencies; they start as N(0, I).
+
+    Chwialkowski et al. 2015, Jitkrittum et al. 2016; as for the options, see `EmbeddingTest`.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> ntk.SmoothCF(steps=100).n_features
+        10
+    """
 
     @property
     def method(self) -> str:

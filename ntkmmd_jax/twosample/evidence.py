@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.tails import Tail
 from ntkmmd_jax.calibration import (
     NullStatistics,
     Relabelling,
@@ -76,6 +77,7 @@ class Law:
     threshold: jax.Array  # ()
     least: Any = None  # () the smallest p-value of some labellings that were tried
     witness: Any = None
+    tail: Tail | None = None  # the law itself
 
 
 class Evidence:

@@ -25,6 +25,9 @@ class MMDFuse(CollectionTest):
     Published powers are with 2,000 permutations, where `n_permutations` is 400 here. Quadratic
     time, that of `GaussianMMD` for each of 2 · n_bandwidths kernels.
 
+    Args:
+        sharpness: Of the soft maximum, in units of √(n(n−1)), traced; infinite is the maximum.
+
     Example:
         >>> import jax
         >>> import ntkmmd_jax as ntk

@@ -145,6 +145,14 @@ class FusedNTK(TwoSampleTest):
     The default collection has three Gaussian scales, at two or three training times each, and the
     paper's network. Members look at standardised, pooled points only, never at labels.
 
+    Args:
+        members: `Scale`, `Tangent` or networks, one or several.
+        landmarks: Centres of the radial units of scales; all points, if there are no more.
+        bins: About how many bins are labelled: one a point up to 1,024 points, then 256, by
+            default.
+        sharpness: s, of the soft maximum over members: 0 would be their mean, ∞ the loudest.
+        standardize: Whether the test sees every coordinate with pooled mean 0 and spread 1.
+
     Example:
         >>> import jax
         >>> import ntkmmd_jax as ntk

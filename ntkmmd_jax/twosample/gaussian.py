@@ -76,7 +76,12 @@ def _witness_values(witness: KernelWitness, points: jax.Array) -> jax.Array:
 
 @record
 class GaussianTest(TwoSampleTest):
-    """What the two share: the bandwidth, σ or a tuple of multiples of the median, all traced."""
+    """What the two share: the bandwidth, σ or a tuple of multiples of the median, all traced.
+
+    Args:
+        bandwidth: "median" (of the pooled distances), σ, or a tuple: the mean of the kernels at
+            these multiples of the median.
+    """
 
     bandwidth: Any = "median"  # or σ; or a tuple: the mean of kernels at multiples of the median
 
@@ -163,7 +168,18 @@ class GaussianMMD(GaussianTest):
 
     The median is over all pairs of up to 2000 pooled points; beyond, over those of a random
     subsample of 2000, drawn without regard to the labels, so that the level stays exact.
-    Quadratic time; memory of B + 1 labellings and a tile of the kernel matrix.
+    Quadratic time; memory of B + 1 labellings and a tile of the kernel matrix (Gretton et al.
+    2012).
+
+    Args:
+        unbiased: Whether the statistic leaves the diagonal of the kernel out.
+
+    Example:
+        >>> import numpy as np
+        >>> import ntkmmd_jax as ntk
+        >>> x = np.random.default_rng(0).normal(size=(40, 2))
+        >>> ntk.GaussianMMD(bandwidth=1.0)(0, x, x[:30] + 1).concrete().reject
+        True
     """
 
     stratifies: ClassVar[bool] = True

@@ -20,6 +20,7 @@ from ntkmmd_jax._lib.laws import f_law
 from ntkmmd_jax._lib.points import as_samples, check_finite, points_like
 from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.records import record
+from ntkmmd_jax._lib.tails import FTail
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
 from ntkmmd_jax.measure import mmd2, signed_measure
 from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
@@ -88,7 +89,8 @@ class MeansEvidence(Limited, Comparable):
         del key
         n, d = sum(map(len, self.samples)), self.samples[0][0].size
         statistic, witness, rank = self._found()
-        return Law(statistic, *f_law(statistic, level, rank, n, features=d), witness=witness)
+        about = {"witness": witness, "tail": FTail(rank, jnp.asarray(n))}
+        return Law(statistic, *f_law(statistic, level, rank, n, features=d), **about)
 
 
 @record
@@ -154,6 +156,16 @@ class Hotelling(TwoSampleTest):
     With `shrinkage` λ the covariance is (1 − λ) C + λ (tr C / d) I, C that of the pooled sample
     about its one mean. C knows no labels, so T² is a quadratic form in the mean difference, all
     permutations are one matrix product, and the level holds for any law and any n and d.
+
+    Args:
+        shrinkage: λ in (0, 1], traced; None for the F law.
+
+    Example:
+        >>> import numpy as np
+        >>> import ntkmmd_jax as ntk
+        >>> x = np.random.default_rng(0).normal(size=(40, 2))
+        >>> ntk.two_sample_test(x, x[:30] + 1, method="hotelling").law.label
+        'F(2, 67) law of T²'
     """
 
     null_order: ClassVar[float] = 0.0  # T² has its scale in itself

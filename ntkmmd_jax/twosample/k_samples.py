@@ -20,6 +20,7 @@ from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples, check_finite
 from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import standard_of
 from ntkmmd_jax.calibration import centred, check_level, check_reach, labellings, pvalue
@@ -40,9 +41,9 @@ class KSampleResult:
     distances: np.ndarray  # (k, k) D_ij
     pvalues: np.ndarray  # (k, k) of every pair by itself; 1 on the diagonal
     adjusted: np.ndarray  # (k, k) the same, adjusted for their number
-    level: Any
-    names: tuple[str, ...] = static()
-    sizes: tuple[int, ...] = static()
+    level: Any  # α
+    names: tuple[str, ...] = static()  # of the samples
+    sizes: tuple[int, ...] = static()  # points of each
 
     @property
     def reject(self) -> bool:
@@ -119,8 +120,9 @@ def k_sample_test(
     few = sorted(bins)[:2]
     check_reach(labellings(*few, even=True), level / pairs, f"{few[0]} + {few[1]} bins of {size}")
     given = {"network": network, "sizes": sizes, "size": size, "n_permutations": n_permutations}
-    found = _run(as_key(key), jnp.concatenate(arrays), **given, standardize=standardize)
-    statistic, overall, distances, pvalues = map(np.asarray, found)
+    with working(f"test of {len(arrays)} samples"):
+        found = _run(as_key(key), jnp.concatenate(arrays), **given, standardize=standardize)
+        statistic, overall, distances, pvalues = map(np.asarray, found)
     adjusted = _holm(pvalues)
     about = {"names": names, "sizes": sizes}
     return KSampleResult(statistic, overall, distances, pvalues, adjusted, level, **about)

@@ -108,6 +108,13 @@ class LinearTimeMMD(GaussianTest):
     Pairs and blocks are formed at random. Of samples of unequal size the larger loses its excess,
     chosen at random, and an odd pair is left out. The median is that of the first 500 pairs, a
     set that no swap changes. A statistic without a witness.
+
+    Example:
+        >>> import numpy as np
+        >>> import ntkmmd_jax as ntk
+        >>> x = np.random.default_rng(0).normal(size=(40, 2))
+        >>> ntk.LinearTimeMMD()(0, x, x[:30] + 2).concrete().reject
+        True
     """
 
     normal_from: ClassVar[int] = 100

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib.checks import whole
-from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.records import record, shown, static
 from ntkmmd_jax.calibration import Relabelling, centred, gram_null, symmetric_null
 from ntkmmd_jax.kernels import Filtered, bin_gram, collection_bandwidths, empirical_ntk, fit_filters
 from ntkmmd_jax.kernels.filtered import LONGEST
@@ -120,20 +120,27 @@ class AtStart:
         return FusedWitness(tuple(Witness(at, one, zero, **about) for at, one in pairs))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Scale:
     """Radial units around landmarks, at a scale of the pooled sample, at some times.
 
-    Attributes:
+    Args:
         position: Where their width σ lies: 0 at half the 5 % quantile of the pooled distances, 1 at
             twice the 95 % quantile, geometric in between.
         law: Their shape: "gaussian", or "cauchy" for that of the Laplace kernel.
         times: t ≥ 0, in units of 1/λ_1.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> ntk.FusedNTK((ntk.Scale(0.3, times=(8.0,)), ntk.Tangent())).names
+        ('gaussian scale 0.3, t = 8', 'softplus mlp, t = 0')
     """
 
     position: float = 0.5
     law: str = "gaussian"
     times: tuple[float, ...] = TIMES
+
+    __repr__ = shown
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "times", _times(self.times))
@@ -166,21 +173,28 @@ class Scale:
         return AtTimes(fit_filters(units, seen.points, self.times, seen.n))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Tangent:
     """The tangent kernel of a network at θ0, at some times.
 
-    Attributes:
+    Args:
         network: One of ours, a flax module, or a pair (init, apply).
         times: t ≥ 0, in units of 1/λ_1. At 0 alone it is T_NTK, by gradients of bins. Else features
             are filtered: the gradients, of a network with few parameters, and its kernel with the
             landmarks, of any other.
         initializations: Kernels of so many θ0 are averaged.
+
+    Example:
+        >>> import ntkmmd_jax as ntk
+        >>> ntk.Tangent(ntk.mlp(32), times=(0.0, 8.0)).names
+        ('softplus mlp, t = 0', 'softplus mlp, t = 8')
     """
 
     network: Network = dataclasses.field(default_factory=mlp)
     times: tuple[float, ...] = (0.0,)
     initializations: int = 1
+
+    __repr__ = shown
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "network", as_network(self.network))

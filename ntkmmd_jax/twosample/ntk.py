@@ -41,7 +41,13 @@ _RETRAIN = 16  # networks that a full bootstrap retrains at once
 
 @record
 class WitnessTest(TwoSampleTest):
-    """What the trained and the exact test share; they differ in the witness and the full null."""
+    """What the trained and the exact test share; they differ in the witness and the full null.
+
+    Args:
+        network: One of ours, a flax module, or a pair `(init, apply)`; the paper's, by default.
+        train_fraction: The share of the samples to train on, or a pair of x's and y's; None takes
+            all of them for both, and the symmetric statistic.
+    """
 
     network: Network = static(default_factory=mlp)
     train_fraction: float | tuple[float, float] | None = static(default=0.5, kw_only=True)
@@ -103,7 +109,20 @@ class WitnessTest(TwoSampleTest):
 
 @record
 class NTKMMD(WitnessTest):
-    """The exact test: the witness of the MMD with the NTK at θ0, in linear time, no training."""
+    """The exact test: the witness of the MMD with the NTK at θ0, in linear time, no training.
+
+    Args:
+        unbiased: Whether the symmetric statistic leaves the diagonal of the kernel out.
+        bins: About how many bins the labels of the symmetric statistic are of: one a point up to
+            1,024 points, then 256, by default.
+
+    Example:
+        >>> import numpy as np
+        >>> import ntkmmd_jax as ntk
+        >>> x = np.random.default_rng(0).normal(size=(40, 2))
+        >>> ntk.NTKMMD(ntk.mlp(16), n_permutations=99)(0, x, x[:30] + 1).concrete().reject
+        True
+    """
 
     stratifies: ClassVar[bool] = True
 
@@ -192,7 +211,23 @@ class NTKMMD(WitnessTest):
 
 @record
 class NetMMD(WitnessTest):
-    """The trained test: the witness is a network trained for a short time on the training half."""
+    """The trained test: the witness is a network trained for a short time on the training half.
+
+    Args:
+        learning_rate: α, the training time of one epoch; traced.
+        batch_size: Samples of a step of SGD; None for full-batch gradient descent.
+        epochs: Passes over the training half.
+        momentum: Of the SGD, in [0, 1).
+        optimizer: Any of optax, with a learning rate of its own, instead of SGD.
+        shuffle: Whether samples are visited in random order.
+
+    Example:
+        >>> import numpy as np
+        >>> import ntkmmd_jax as ntk
+        >>> x = np.random.default_rng(0).normal(size=(40, 2))
+        >>> ntk.NetMMD(ntk.mlp(16), learning_rate=0.01)(0, x, x[:30] + 2).concrete().reject
+        True
+    """
 
     learning_rate: Any = 0.1  # α, the training time of one epoch
     batch_size: int | None = static(default=1)  # None: full-batch gradient descent

@@ -26,6 +26,7 @@ from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points, check_finite, points_like
 from ntkmmd_jax._lib.precision import jit, pinned
+from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import Standard, blank_standard
 from ntkmmd_jax.networks import as_network
@@ -69,7 +70,7 @@ class PilotNull(Calibration):
     reference: jax.Array  # (N, ...)
     null: jax.Array  # (B,)
     sizes: tuple[int, int] = static()  # of a block of reference, and of an incoming sample
-    contiguous: bool = static(default=False)
+    contiguous: bool = static(default=False)  # whether blocks are runs of neighbours
     coordinates: Standard | None = None  # those of the reference, if the test standardises
 
     @property
@@ -228,7 +229,6 @@ def pair_statistics(
     return jax.lax.map(draw, keys, batch_size=AT_ONCE)
 
 
-@pinned
 def pilot_null(
     key: Any,
     reference: Any,
@@ -248,6 +248,13 @@ def pilot_null(
             is the symmetric statistic; a test that needs a split makes it inside.
         n_draws: Pairs of blocks, B.
         contiguous: Whether blocks are runs of neighbours, for a series with serial dependence.
+
+    Example:
+        >>> from ntkmmd_jax.networks import mlp
+        >>> reference = np.random.default_rng(0).normal(size=(100, 2))
+        >>> pilot = pilot_null(0, reference, 20, test=NTKMMD(mlp(16)), n_draws=50)
+        >>> bool(pilot(1, reference[:20] + 3).reject)
+        True
     """
     if not isinstance(test, TwoSampleTest | None):
         raise TypeError(f"a pilot is for a test object, such as NTKMMD(); got {test!r}")
@@ -262,11 +269,26 @@ def pilot_null(
         )
     whole("n_draws, the pairs of blocks behind the null,", n_draws)
     test.check_samples(n_x, n_y, reference.shape[1:])
-    k_init, k_draws = jax.random.split(as_key(key))
+    with working(f"pilot of {test.method}"):
+        return jax.block_until_ready(
+            _pilot(as_key(key), test, reference, (n_x, n_y), n_draws, contiguous)
+        )
+
+
+@pinned
+def _pilot(
+    key: jax.Array,
+    test: TwoSampleTest,
+    reference: jax.Array,
+    sizes: tuple[int, int],
+    n_draws: int,
+    contiguous: bool,
+) -> PilotNull:
+    k_init, k_draws = jax.random.split(key)
     coordinates = test.standard(k_init, reference)
     standardized = reference if coordinates is None else coordinates(reference)
     prepared = test.prepare(k_init, standardized)
-    about = {"sizes": (n_x, n_y), "contiguous": contiguous, "coordinates": coordinates}
+    about = {"sizes": sizes, "contiguous": contiguous, "coordinates": coordinates}
     empty = PilotNull(test, prepared, reference, jnp.zeros(0), **about)
     return dataclasses.replace(empty, null=_draws(empty, jax.random.split(k_draws, n_draws)))
 

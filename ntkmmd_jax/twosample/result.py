@@ -13,6 +13,7 @@ from jax.core import Tracer
 
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.tails import Tail
 from ntkmmd_jax.networks import as_network
 from ntkmmd_jax.sequential.recorded import Wealth
 from ntkmmd_jax.witness import KINDS
@@ -55,19 +56,20 @@ class TwoSampleResult:
     `witness(z)` scores any new points: where p exceeds q it is large, where q exceeds p, small.
     """
 
-    statistic: jax.Array | float  # ()
+    statistic: jax.Array | float  # () T
     pvalue: jax.Array | float  # (), in (0, 1]
-    threshold: jax.Array | float  # ()
+    threshold: jax.Array | float  # () which T exceeds if it is rejected
     null: jax.Array | np.ndarray  # (B,) under permuted labels; empty where a formula gives p
-    level: jax.Array | float  # ()
+    level: jax.Array | float  # () α
     witness: Any = None  # callable on points (n, ...), or None where a method has none
-    method: str = static(default="")
-    n_x: int = static(default=0)
-    n_y: int = static(default=0)
+    method: str = static(default="")  # its name in the table of methods
+    n_x: int = static(default=0)  # samples of p
+    n_y: int = static(default=0)  # samples of q
     standardized: bool = static(default=False)  # the test saw pooled mean 0, spread 1
     least: Any = None  # () the smallest p-value of all labellings tried; None where none was
     members: Members | None = None  # of a fused statistic: which of them spoke
     wealth: Wealth | None = None  # of a bet: after every block
+    law: Tail | None = None  # under H0, where a formula gives p
 
     @property
     def reject(self) -> jax.Array | bool:
@@ -101,6 +103,8 @@ class TwoSampleResult:
             return f"{head}, pvalue={self.pvalue})"
         b = np.shape(self.null)[-1]
         source = f"{b} permutations" if b else "no permutations"
+        if self.law is not None:
+            source = self.law.label
         if self.wealth is not None:
             stop = int(self.wealth.stop)
             source = f"at any time; reached after {stop} blocks" if stop else "at any time"
@@ -125,6 +129,7 @@ class TwoSampleResult:
             least=None if self.least is None else float(self.least),
             members=jax.tree.map(np.asarray, self.members),
             wealth=jax.tree.map(np.asarray, self.wealth),
+            law=jax.tree.map(np.asarray, self.law),
             level=float(str(np.float32(self.level))),
         )
 
@@ -148,9 +153,12 @@ class TwoSampleResult:
         }
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the null histogram with statistic and threshold; returns the matplotlib axes.
+        """Draw the null, sample or law, with statistic and threshold; returns matplotlib axes.
 
         A fused result has its members in a panel beside it, unless axes are given.
+
+        Args:
+            ax: Axes to draw in; by default, those of a new figure.
         """
         from ntkmmd_jax import plotting
 
@@ -167,6 +175,8 @@ class TwoSampleResult:
             header["witness"] = {"kind": type(self.witness).__name__, **self.witness.describe()}
         if self.wealth is not None:
             header["wealth"] = self.wealth.names
+        if self.law is not None:
+            header["law"] = self.law.to_dict()
         return save_leaves(path, (numbers, self.wealth, self.witness), **header)
 
     @classmethod
@@ -198,6 +208,7 @@ class TwoSampleResult:
                 members=_load_members(header.get("members")),
                 standardized=bool(header.get("standardized", False)),
                 wealth=wealth,
+                law=None if header.get("law") is None else Tail.from_dict(header["law"]),
             )
 
 

@@ -23,6 +23,7 @@ from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import check_finite, paired
 from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax._lib.standard import Standard, standard_on_host
 from ntkmmd_jax.calibration import Relabelling
 from ntkmmd_jax.kernels import gram_of_sums
@@ -87,7 +88,8 @@ def sharded_test(
     params = _init(test.network, keys.prepare, placed[:1])
     mesh = Mesh(np.asarray(jax.devices() if devices is None else devices), (_AXIS,))
     labels = np.asarray(relabelling.weights[relabelling.observed, :-1])
-    gram, moved = _sums(mesh, test.network, params, standard, placed, cut, labels)
+    with working("sharded test"):
+        gram, moved = _sums(mesh, test.network, params, standard, placed, cut, labels)
     found = of_gram(test, relabelling, gram)
     witness: Any = _witness(test.network, params, moved, x.shape[1:])
     if standard is not None:

@@ -24,13 +24,13 @@ TIMES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 
 @record
 class SideBySide:
-    """`comparisons` and `drifts` by network; `results` by test, of the first network."""
+    """What `side_by_side` found."""
 
-    comparisons: dict[str, Comparison]
-    drifts: dict[str, KernelDrift]
+    comparisons: dict[str, Comparison]  # of trained with exact, by network
+    drifts: dict[str, KernelDrift]  # by network
     scores: tuple[jax.Array, jax.Array]  # the trained and the exact witness at x, then y
-    results: dict[str, TwoSampleResult]  # net, ntk1, ntk2
-    n_x: int
+    results: dict[str, TwoSampleResult]  # net, ntk1, ntk2, of the first network
+    n_x: int  # how many of the scores are at x
 
     def __repr__(self) -> str:
         lines = [f"{'network':12}{'t':>8}{'T_net(t)':>14}{'T_NTK':>14}{'error':>10}{'drift':>10}"]
@@ -82,6 +82,10 @@ def side_by_side(
         learning_rate: α of the test `net`.
         n_permutations: Of the tests.
         level: Of the tests.
+
+    Example:
+        >>> z = jax.random.normal(jax.random.key(0), (2, 30, 2))
+        >>> side_by_side(0, *z, networks={"mine": mlp(8)}).plot()  # doctest: +SKIP
     """
     x, y = as_samples(x, y)
     check_finite(x, "x")

@@ -16,7 +16,7 @@ import numpy as np
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, as_points, check_finite
 from ntkmmd_jax._lib.precision import jit
-from ntkmmd_jax._lib.progress import track
+from ntkmmd_jax._lib.progress import track, working
 from ntkmmd_jax.calibration import check_level, check_reach, labellings
 from ntkmmd_jax.measure import Bins
 from ntkmmd_jax.networks import Network, NetworkLike, as_network, check_network
@@ -71,12 +71,13 @@ def streamed_test(
     if isinstance(given, binned.BinnedStream | Network | tuple) or is_module(given):
         about: dict[str, Any] = {"level": level, "n_permutations": n_permutations}
         stream, test = _streamed(key, given, batches or (), about, progress=progress)
-        result = unsplit_test(test, key, stream)
+        with working("streamed test", show=progress):
+            result = unsplit_test(test, key, stream).concrete()
     else:
         if batches is None:
             raise ValueError("a witness is tested on batches that it was not trained on: give them")
-        result = _held_out(as_key(key), given, batches, level, n_permutations, progress=progress)
-    result = result.concrete()
+        found = _held_out(as_key(key), given, batches, level, n_permutations, progress=progress)
+        result = found.concrete()
     result.warn_if_powerless()
     return result
 

@@ -47,6 +47,12 @@ def test_command_line(series, tmp_path, ntkmmd):
     (event,) = map(json.loads, out.splitlines())
     assert event["time"] == found["first_alarm"]
     assert abs(event["change"] - 60) <= 2 and event["coordinates"][0] == 2
+    (recorded,) = found["events"]  # says the same, but for rounding
+    assert recorded.pop("statistic") == pytest.approx(event.pop("statistic"), rel=1e-4)
+    assert recorded == event
+    np.savetxt(tmp_path / "named.csv", series, delimiter=",", header="a,b,height", comments="")
+    _, text, _ = ntkmmd(tmp_path / "named.csv", *options)
+    assert "since about frame" in text and "most in coordinates height, " in text
 
 
 def test_a_detector_that_goes_on_is_what_it_was_made_to_be(series, tmp_path, ntkmmd):
@@ -100,6 +106,7 @@ def test_a_scan_outlives_a_plot_that_cannot_be_written(series, tmp_path, ntkmmd,
         (("--reference", "0:30"), "give a file"),
         (("none.npy", "--reference", "0:30"), "no such file"),
         (("--follow", "--reference", "x"), "0:300; got 'x'"),
+        (("--follow",), "give --reference: the frames without change, as 0:300"),
         (("--follow", "--reference", "0:30", "--window", 5, "--plot", "a.png"), "--plot: not with"),
         (("a.npy", "--state", "s.npz", "--after", "hold"), "--after and --state: not without"),
         (("a.npy", "--level", 0.1, "--arl", 500), "give one of --arl and --level"),
@@ -107,8 +114,8 @@ def test_a_scan_outlives_a_plot_that_cannot_be_written(series, tmp_path, ntkmmd,
         (("--follow", "--window", 5, "--window", 6), "takes one --window"),
         (("--follow", "--state", "none/s.npz"), "--state none/s.npz: there is no folder none"),
         (("a.npy", "--plot", "none/a.png"), "--plot none/a.png: there is no folder none"),
-        (("a.npy", "--header"), "are for .csv files"),
-        (("--follow", "--header"), "for a series in a .csv file: there is none"),
+        (("a.npy", "--header"), "are for .csv and .tsv files"),
+        (("--follow", "--header"), "for a series in a text file: there is none"),
         (("--follow", "--reference", "0:1", "--seed", 2**64), "needs 1 frames"),
         (("--follow", "--reference", "0:30", "--window", 5), "needs 30 frames; got 0"),
     ],

@@ -34,7 +34,29 @@ def test_several_windows_and_files(series, tmp_path):
     with pytest.raises(KeyError, match="no window 9"):
         found[9]
     ax = found.plot(change=60)
-    assert ax.get_xlabel() == "frame" and len(ax.lines) == 7
+    labels = ax.get_legend_handles_labels()[1]
+    assert ax.get_xlabel() == "frame" and {"reference, 0:30", "change, known: 60"} <= set(labels)
+    assert labels.count("alarms") == 2 and labels.count("threshold 1") == 2
+    assert sum(label.startswith("change, estimated: ") for label in labels) == 2
+
+
+def test_events_are_explained_as_a_detector_would(series):
+    """Held against a detector that has seen no frame beyond."""
+    found = changepoint.scan(3, series, reference=(5, 35), test=EXACT, **QUICK)
+    detector = Detector(3, series[5:35], test=EXACT, time=35, **QUICK)
+    event = found.events[0]
+    detector.update(series[35 : event.time + 1])
+    told = changepoint.explain(detector.state)
+    assert event.time == found.first_alarm and event.change == int(told.change)
+    assert list(event.coordinates) == told.coordinates[:3].tolist() and event.coordinates[0] == 2
+    assert found.events == found[12].events and str(event) in repr(found)
+
+
+def test_a_test_without_a_witness_has_events_all_the_same(series):
+    options = {"window": 12, "stride": 4, "threshold": 0.2}
+    found = changepoint.scan(0, series, reference=30, test="gmmd-lin", **options)
+    assert found.events and found.events[0].change is None
+    assert "since about" not in repr(found) and "alarm at frame" in repr(found)
 
 
 @pytest.mark.parametrize(

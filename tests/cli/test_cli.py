@@ -119,12 +119,57 @@ def test_a_header_of_numbers_is_asked_about(tmp_path, text):
     assert read_table(path, header=True).columns == lines[0].split(",")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", "a\tb\n1.5\t-2\n3\t\n"),
+        ("a.csv", "a;b\n1.5;-2\n3;\n"),
+        ("a.csv", "a;b\n1,5;-2,0\n3;\n"),  # with decimal commas
+        ("a.csv", "a,b\n1.5,-2\n3,\n"),
+    ],
+)
+def test_tabs_and_semicolons(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    table = read_table(tmp_path / name)
+    assert table.columns == ["a", "b"]
+    np.testing.assert_array_equal(table.values, [[1.5, -2], [3, np.nan]])
+
+
+def test_a_comma_between_tabs_is_no_point(tmp_path):
+    (tmp_path / "a.tsv").write_text("1,234\t5\n6\t7\n")
+    with pytest.raises(ValueError, match=r"not a readable \.tsv file .*1,234"):
+        read_table(tmp_path / "a.tsv", header=False)
+
+
+@pytest.mark.parametrize("reader", ["pyarrow", "polars", "pandas"])
+def test_parquet(tmp_path, monkeypatch, reader):
+    """By each of those that are installed."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow" if reader == "pandas" else reader)
+    frame = pandas.DataFrame({"a": [1.5, 3.0], "b": [-2, 4]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.assign(c=["x", "y"]).to_parquet(tmp_path / "words.parquet")
+    monkeypatch.setattr("ntkmmd_jax.cli.files._READERS", (reader,))
+    table = read_table(tmp_path / "a.parquet")
+    assert table.columns == ["a", "b"]
+    np.testing.assert_array_equal(table.values, [[1.5, -2], [3, 4]])
+    with pytest.raises(ValueError, match="column 'c' holds no numbers"):
+        read_table(tmp_path / "words.parquet")
+
+
+def test_parquet_without_a_reader(tmp_path, monkeypatch):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr("ntkmmd_jax.cli.files._READERS", ("no_such_package",))
+    with pytest.raises(ImportError, match="pyarrow, polars or pandas: install one of them"):
+        read_table(tmp_path / "a.parquet")
+
+
 def test_a_header_that_is_not_there_or_not_asked_for(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1.5,2\n")
     with pytest.raises(ValueError, match=r"not a readable .csv file .*'a'"):
         read_sample(tmp_path / "a.csv", header=False)
     np.save(tmp_path / "a.npy", np.ones((2, 2)))
-    with pytest.raises(ValueError, match=r"only a .csv file may have a header"):
+    with pytest.raises(ValueError, match=r"only a .csv or .tsv file may have a header"):
         read_sample(tmp_path / "a.npy", header=True)
 
 
@@ -187,7 +232,7 @@ SWEEP = ("sweep", "mean_shift", "-t", "hotelling", "--no-progress", "-g")
         (("test", "--demo", "-o", "epochs=1", "-o", "epochs=2"), "epochs is given twice"),
         (("test", "--demo", "-o", "rate=1"), "method 'ntk-fuse' has no option ['rate']"),
         (("test", "--demo", "--header"), "--demo brings its own data"),
-        ((*HOTELLING, "--header"), "--header and --no-header are for .csv files"),
+        ((*HOTELLING, "--header"), "--header and --no-header are for .csv and .tsv files"),
         (("test", "years.csv", "x.npy"), "years.csv: the first line, 2019,2020, may be"),
         (("test", "years.csv", "gap.csv", "--no-header"), "x and y have different features"),
         ((*SWEEP, "delta=0", "--n", "abc"), "--n takes one size or n_x,n_y"),
@@ -237,7 +282,7 @@ def test_a_result_outlives_a_file_that_cannot_be_written(ntkmmd_here, monkeypatc
     ("name", "message"),
     [
         ("missing.npy", "no such file"),
-        ("x.txt", "unknown kind of file; use .npy, .npz, .csv"),
+        ("x.txt", "unknown kind of file; use .npy, .npz, .csv, .tsv, .parquet"),
         ("half.npy", "not a readable .npy file"),
         ("objects.npy", "not a readable .npy file"),
         ("both.npz", r"it holds \['x', 'y'\]: say which"),

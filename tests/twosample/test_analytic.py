@@ -85,3 +85,35 @@ def test_degenerate_data_do_not_reject():
     for name in ("normal, exact", "normal, accuracy", "asymptotic", "asymptotic, gaussian"):
         result = TESTS[name](0, x, x)
         assert not result.reject and float(result.pvalue) > 0.05, name
+
+
+@pytest.mark.parametrize(
+    ("options", "label"),
+    [
+        ({"method": "hotelling"}, "F(3, 66) law of T²"),
+        ({"method": "gmmd-lin", "calibration": "normal"}, "normal law"),
+        ({"method": "ntk-symmetric", "calibration": "asymptotic"}, "weighted χ² law"),
+        ({"method": "ntk-symmetric", "calibration": "theory"}, "bound of the theorem"),
+        ({"method": "me", "calibration": "asymptotic", "steps": 1}, "χ²(5) law"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.* rejects too often")
+def test_formula_tests_keep_their_law_and_draw_it(options, label, tmp_path):
+    """The tail at the statistic is the p-value, at the threshold the level; the area is 1."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 3)), rng.normal(size=(30, 3)) + 0.5
+    network = {"network": ntk.mlp(16)} if options["method"] == "ntk-symmetric" else {}
+    found = ntk.two_sample_test(x, y, **options, **network)
+    assert found.law.label == label and label in repr(found)
+    assert float(found.law(found.statistic)) == pytest.approx(found.pvalue, rel=1e-4)
+    loaded = ntk.TwoSampleResult.load(found.save(tmp_path / "r"))
+    assert loaded.law.to_dict() == found.law.to_dict()
+    ax = found.plot()
+    assert label in ax.get_legend_handles_labels()[1]
+    if found.law.bounds:
+        assert ax.get_ylabel() == "P[T ≥ t] under H0, at most"
+        return
+    assert ax.get_ylabel() == "density under H0"
+    assert float(found.law(found.threshold)) == pytest.approx(0.05, rel=1e-3)
+    t, density = ax.collections[0].get_paths()[0].vertices[1:400].T
+    assert np.trapezoid(density, t) == pytest.approx(1, abs=0.02)
