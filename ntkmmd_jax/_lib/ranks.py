@@ -18,6 +18,11 @@ def ranks(values: np.ndarray) -> np.ndarray:
     return found
 
 
+def scores_of(u: np.ndarray) -> np.ndarray:
+    """Φ⁻¹(u) of ranks."""
+    return np.asarray(ndtri(u))
+
+
 def normal_scores(values: np.ndarray) -> np.ndarray:
     """The normal quantile of the rank of every entry in its column (n, d)."""
-    return np.asarray(ndtri(ranks(values)))
+    return scores_of(ranks(values))

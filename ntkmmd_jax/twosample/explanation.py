@@ -20,8 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.checks import whole
-from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.keys import as_key, host_random
 from ntkmmd_jax._lib.points import as_samples, check_finite, column_names
 from ntkmmd_jax.twosample.driving import KINDS, Driving, driving
 from ntkmmd_jax.twosample.explained import Explanation, Extremes, WitnessMap
@@ -59,7 +60,7 @@ def explain_witness(
     check_finite(y, "y")
     shape = _shape(x.shape[1:], image)
     k_driving, k_shares, k_map = jax.random.split(as_key(key), 3)
-    of_x, of_y = np.asarray(witness(x)), np.asarray(witness(y))
+    of_x, of_y = _values(witness, x, y)
     flat_x, flat_y = (np.asarray(sample).reshape(len(sample), -1) for sample in (x, y))
     found = driving(
         k_driving, flat_x, flat_y, level=level, n_permutations=n_permutations, strata=strata
@@ -104,6 +105,13 @@ def _named(
     return x[:, order], y[:, order], names
 
 
+def _values(witness: Any, x: jax.Array, y: jax.Array) -> list[np.ndarray]:
+    """The witness at all points of x and of y, by one program for many sizes."""
+    n = len(x) + len(y)
+    filled = np.concatenate([x, y, np.repeat(x[:1], padding.bucket(n) - n, axis=0)])
+    return np.split(np.asarray(witness(filled))[:n], [len(x)])
+
+
 def _shape(features: tuple[int, ...], image: tuple[int, ...] | None) -> tuple[int, ...]:
     """The shape of a sample as it is drawn: that of an image (h, w) or (h, w, c), or (d,)."""
     d = int(np.prod(features))
@@ -119,18 +127,15 @@ def witness_shares(key: jax.Array, witness: Any, x: jax.Array, y: jax.Array) -> 
 
     Over pairs drawn at random; over all pairs the shares add up to the gap itself.
     """
-    k_x, k_y = jax.random.split(key)
-    of_x, of_y = (
-        sample[jax.random.randint(k, (_PAIRS,), 0, len(sample))]
-        for k, sample in ((k_x, x), (k_y, y))
-    )
+    rng = host_random(key)
+    of_x, of_y = (np.asarray(of)[rng.integers(len(of), size=_PAIRS)] for of in (x, y))
     step = of_x - of_y
-    times = jnp.asarray((1 + _NODES) / 2, x.dtype).reshape(-1, *[1] * x.ndim)
-    on_the_way = (of_y + times * step).reshape(-1, *x.shape[1:])
+    times = ((1 + _NODES) / 2).astype(step.dtype).reshape(-1, *[1] * x.ndim)
+    on_the_way = jnp.asarray((of_y + times * step).reshape(-1, *x.shape[1:]))
     slopes = jax.grad(lambda points: jnp.sum(witness(points)))(on_the_way)
     slopes = np.asarray(slopes).reshape(len(_NODES), _PAIRS, -1)
     mean_slope = np.tensordot(_WEIGHTS / 2, slopes, axes=1)
-    return np.mean(np.asarray(step).reshape(_PAIRS, -1) * mean_slope, axis=0)
+    return np.mean(step.reshape(_PAIRS, -1) * mean_slope, axis=0)
 
 
 def _map(
@@ -144,11 +149,8 @@ def _map(
     shape: tuple[int, ...],
 ) -> WitnessMap:
     """The plane itself, the two coordinates that differ most, or two principal components."""
-    keys, d = jax.random.split(key, 3), samples[0].shape[1]
-    some = [
-        np.asarray(jax.random.permutation(k, len(sample))[:_DRAWN])
-        for k, sample in zip(keys, samples, strict=False)
-    ]
+    rng, d = host_random(key), samples[0].shape[1]
+    some = [rng.permutation(len(sample))[:_DRAWN] for sample in samples]
     drawn = [sample[rows] for sample, rows in zip(samples, some, strict=True)]
     scores = [value[rows] for value, rows in zip(values, some, strict=True)]
     if d == 1:
@@ -164,15 +166,15 @@ def _map(
         i, j = np.argsort(-found.statistic, kind="stable")[:2]
         return WitnessMap((names[i], names[j]), *(p[:, [i, j]] for p in drawn), *scores)
     labels = ("first principal component", "second")
-    return WitnessMap(labels, *_components(keys[2], drawn, len(shape) > 1), *scores)
+    return WitnessMap(labels, *_components(rng, drawn, len(shape) > 1), *scores)
 
 
-def _components(key: jax.Array, drawn: list[np.ndarray], image: bool) -> list[np.ndarray]:
+def _components(rng: np.random.Generator, drawn: list[np.ndarray], image: bool) -> list[np.ndarray]:
     """The two leading principal components of points, of standardised ones if they are no image."""
     both = np.concatenate(drawn).astype(float)
     both -= both.mean(0)
     if not image:
         both /= np.where(both.std(0) > 0, both.std(0), 1)
-    some = np.asarray(jax.random.permutation(key, len(both))[:_COMPONENTS])
+    some = rng.permutation(len(both))[:_COMPONENTS]
     axes = np.linalg.svd(both[some], full_matrices=False)[2][:2]
     return np.split(both @ axes.T, [len(drawn[0])])
