@@ -50,10 +50,10 @@ def coordinates(found: "Explanation", ax: Any = None) -> Any:
     bars = ax.barh(places, heights, color=colours, alpha=0.8)
     ax.set_yticks(places, [_short(row["name"]) for row in rows])
     said = [f"p = {r['pvalue']:.2g}" + _words(r, found.level) for r in rows]
-    ax.bar_label(bars, said, padding=3, fontsize="small")
+    ax.bar_label(bars, said, padding=3, fontsize="x-small")
     ax.invert_yaxis()
-    ax.set_xlim(0, 2.1 * max(max(heights), 1e-9))  # room for the words
-    ax.set_xlabel("difference, in standard deviations over relabellings")
+    ax.set_xlim(0, 2.4 * max([*heights, 1]))  # room for the words
+    ax.set_xlabel("difference, in standard deviations")
     return ax
 
 
@@ -71,7 +71,7 @@ def witness_map(found: "Explanation", ax: Any = None) -> Any:
     """Points of x (discs) and y (crosses) in a plane; the witness is their colour."""
     ax, drawn = axes(ax), found.map
     values = np.concatenate([drawn.of_x, drawn.of_y])
-    middle = np.median(values)
+    middle = (drawn.of_x.mean() + drawn.of_y.mean()) / 2
     reach = max(float(np.quantile(np.abs(values - middle), 0.99)), 1e-12)
     style = {"cmap": "RdBu", "vmin": middle - reach, "vmax": middle + reach}
     if drawn.grid is not None:
@@ -96,8 +96,17 @@ def witness_map(found: "Explanation", ax: Any = None) -> Any:
     return ax
 
 
-def extremes(found: "Explanation", into: Any) -> None:
-    """The most x-like samples in a row above the most y-like ones, as images, into a figure."""
+def extremes(found: "Explanation", into: Any = None) -> Any:
+    """The most x-like samples in a row above the most y-like ones, as images.
+
+    Args:
+        found: An explanation of images.
+        into: A figure or a part of one; by default a new one.
+
+    Returns:
+        The first of their axes.
+    """
+    into = figure(6, 3) if into is None else into
     both = (("x", found.most_x), ("y", found.most_y))
     count = max(len(one.rows) for _, one in both)
     panels = into.subplots(2, count, squeeze=False)
@@ -117,3 +126,4 @@ def extremes(found: "Explanation", into: Any) -> None:
             ax.set_title(f"{side}[{index}]: {value:.2g}", fontsize="small")
     into.suptitle("most x-like (above) and most y-like samples, and their witness",
                   fontsize="medium")  # fmt: skip
+    return panels[0, 0]

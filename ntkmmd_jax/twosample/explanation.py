@@ -66,7 +66,8 @@ def explain_witness(
         k_driving, flat_x, flat_y, level=level, n_permutations=n_permutations, strata=strata
     )
     if names is None:
-        names = tuple(",".join(map(str, place)) for place in np.ndindex(shape))
+        places = np.ndindex(shape)  # of an image, the name of a coordinate is (row, column)
+        names = tuple(str(place if len(place) > 1 else place[0]) for place in places)
     shares = witness_shares(k_shares, witness, x, y)
     drawn = _map(k_map, witness, (flat_x, flat_y), (of_x, of_y), x.shape[1:], found, names, shape)
     return Explanation(

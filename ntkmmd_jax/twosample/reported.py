@@ -28,11 +28,13 @@ background:#fff;overflow-wrap:break-word}
 h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}
 .verdict{border-left:.4rem solid #999;background:#f4f4f4;padding:.8rem 1rem;font-size:1.1rem}
 .reject{border-color:#d55e00}
-.wide{overflow-x:auto}
+.wide{overflow-x:auto;white-space:nowrap}
+.pictures{display:flex;flex-wrap:wrap;gap:.5rem;margin:1rem 0}
+.pictures img{flex:0 1 29rem;min-width:0;max-width:100%;height:auto}
+.pairs td:first-child{white-space:nowrap}
+.pairs td:last-child{overflow-wrap:anywhere}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 td,th{padding:.2rem .9rem .2rem 0;text-align:left;vertical-align:top;border-bottom:1px solid #ddd}
-img{max-width:100%;height:auto}
-code{background:#f4f4f4;padding:.1rem .3rem;white-space:pre-wrap}
 .small{color:#555;font-size:.9rem}
 """
 
@@ -59,10 +61,12 @@ def report_page(
         f"<h1>{_text(title)}</h1>",
         f'<p class="verdict{" reject" * bool(result.reject)}">{_text(verdict(result))}</p>',
         _table(None, _numbers(result)),
-        _picture(plotting.result(result).figure, "Null, threshold and statistic"),
+        _pictures({"Null, threshold and statistic": plotting.result(result, ax=plotting.axes())}),
     ]
     if result.members is not None:
-        parts += ["<h2>Which members of the test spoke</h2>", _members(result)]
+        wide = plotting.axes(plotting.figure(6, 3.4).subplots())
+        drawn = {"Members of the test": plotting.members(result.members, ax=wide)}
+        parts += ["<h2>Which members of the test spoke</h2>", _members(result), _pictures(drawn)]
     if explanation is not None:
         parts += _explained(explanation)
     parts += ["<h2>Data</h2>", _table(None, _data(result, explanation))]
@@ -111,6 +115,14 @@ def _members(result: "TwoSampleResult") -> str:
 
 
 def _explained(found: "Explanation") -> list[str]:
+    from ntkmmd_jax import plotting
+
+    drawn = {
+        "Coordinates that differ": plotting.coordinates(found),
+        "A map of the witness": plotting.witness_map(found),
+    }
+    if found.is_image:
+        drawn["The most x-like and the most y-like samples"] = plotting.extremes(found)
     rows = found.coordinates
     table = [
         [
@@ -133,7 +145,7 @@ def _explained(found: "Explanation") -> list[str]:
     return [
         "<h2>Why</h2>",
         f"<p>{_text(found.summary)}</p>",
-        _picture(found.plot(), "Coordinates that differ, and a map of the witness"),
+        _pictures(drawn),
         _table(head, table),
         f'<p class="small">{_text(note)}</p>',
         *(part for side in "xy" for part in _extremes(found, side)),
@@ -165,22 +177,29 @@ def _data(result: "TwoSampleResult", found: "Explanation | None") -> list[list[s
 
 
 def _table(head: list[str] | None, rows: Iterable[Iterable[Any]]) -> str:
-    lines = [] if head is None else [_row("th", head)]
-    lines += [_row("td", row) for row in rows]
-    return f'<div class="wide"><table>{"".join(lines)}</table></div>'
+    """Cells under a head, which scroll where the page is narrow; or pairs of name and value."""
+    lines = "".join(_row("td", row) for row in rows)
+    if head is None:
+        return f'<table class="pairs">{lines}</table>'
+    return f'<div class="wide"><table>{_row("th", head)}{lines}</table></div>'
 
 
 def _row(tag: str, cells: Iterable[Any]) -> str:
     return f"<tr>{''.join(f'<{tag}>{_text(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
-def _picture(figure: Any, alt: str) -> str:
+def _pictures(drawn: Mapping[str, Any]) -> str:
+    """Axes side by side, or below each other where the page is narrow; by what they show."""
+    images = [f'<img alt="{_text(alt)}" src="{_embedded(ax.figure)}">' for alt, ax in drawn.items()]
+    return f'<div class="pictures">{"".join(images)}</div>'
+
+
+def _embedded(figure: Any) -> str:
     from ntkmmd_jax import plotting
 
     file = io.BytesIO()
     plotting.save(figure, file)
-    data = base64.b64encode(file.getvalue()).decode()
-    return f'<p><img alt="{_text(alt)}" src="data:image/png;base64,{data}"></p>'
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def _text(value: Any) -> str:

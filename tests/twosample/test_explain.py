@@ -203,11 +203,11 @@ def test_images_are_drawn_as_images():
     x, y = rng.random((30, 5, 6)), rng.random((30, 5, 6))
     y[:, 2, 3] += 1.5
     image = ntk.two_sample_test(x, y, method="gmmd", n_permutations=19).explain(x, y)
-    assert image.shape == (5, 6) and image.driving == ["2,3"] and image.partner.max() >= 0
+    assert image.shape == (5, 6) and image.driving == ["(2, 3)"] and image.partner.max() >= 0
     assert len(image.plot().axes) == 2 + 2 + 10
     flat = [sample.reshape(30, 30) for sample in (x, y)]
     rows = ntk.two_sample_test(*flat, method="gmmd", n_permutations=19)
-    assert rows.explain(*flat, image=(5, 6)).driving == ["2,3"]
+    assert rows.explain(*flat, image=(5, 6)).driving == ["(2, 3)"]
     with pytest.raises(ValueError, match="of 30 numbers in all"):
         rows.explain(*flat, image=(5, 5))
 
