@@ -1,9 +1,11 @@
 """Explanations: coordinates that are known to drive a difference, none under H0, time.
 
-python benchmarks/explain.py found [RUNS]     # all that drive are named; whether any other is
-python benchmarks/explain.py level [RUNS]     # x and y of one law: how often any is named
-python benchmarks/explain.py methods [RUNS]   # through every method's result, with its witness
-python benchmarks/explain.py speed            # seconds of the first and of the next explanation
+python benchmarks/explain.py found [RUNS [ROWS]]  # all that drive are named; whether any other is
+python benchmarks/explain.py level [RUNS [ROWS]]  # x and y of one law: how often any is named
+python benchmarks/explain.py methods [RUNS]       # through every method's result and witness
+python benchmarks/explain.py speed                # seconds of the first explanation and the next
+
+ROWS, as 0:4, are those of the table.
 """
 
 import sys
@@ -104,12 +106,12 @@ def named(seed, x, y):
     return set(np.flatnonzero(found.pvalue <= LEVEL).tolist())
 
 
-def found(runs=200):
+def found(runs=200, rows=slice(None)):
     """In how many of the runs all driving coordinates are named, each of them, and any other."""
     print(
         f"| {runs} runs, {ORDERS} relabellings | all named | each | any other |\n|---|---|---|---|"
     )
-    for name, (law, n_x, n_y, d, change, drives) in PROBLEMS.items():
+    for name, (law, n_x, n_y, d, change, drives) in [*PROBLEMS.items()][rows]:
         rng, counts_ = np.random.default_rng(1), np.zeros(3)
         for seed in range(runs):
             x, y = law(rng, n_x, d), law(rng, n_y, d)
@@ -122,11 +124,11 @@ def found(runs=200):
         )
 
 
-def level(runs=2000):
+def level(runs=2000, rows=slice(None)):
     """How often any coordinate is named if x and y have one law."""
     band = 2 * np.sqrt(LEVEL * (1 - LEVEL) / runs)
     print(f"| {runs} replicas, wanted {LEVEL} ± {band:.3f} (2 SE) | any named |\n|---|---|")
-    for name, (law, n_x, n_y, d) in NULLS.items():
+    for name, (law, n_x, n_y, d) in [*NULLS.items()][rows]:
         rng = np.random.default_rng(2)
         hits = sum(bool(named(seed, law(rng, n_x, d), law(rng, n_y, d))) for seed in range(runs))
         print(f"| {name} | {hits / runs:.4f} |", flush=True)
@@ -164,6 +166,11 @@ def speed():
         print(f"| {n:,} + {n:,}, {d} | {times[0]:.2f} | {times[1]:.2f} |", flush=True)
 
 
+def _number(text):
+    return slice(*map(int, text.split(":"))) if ":" in text else int(text)
+
+
 if __name__ == "__main__":
-    wanted, *numbers = sys.argv[1:] or ["found"]
-    {"found": found, "level": level, "methods": methods, "speed": speed}[wanted](*map(int, numbers))
+    wanted, *given = sys.argv[1:] or ["found"]
+    known = {"found": found, "level": level, "methods": methods, "speed": speed}
+    known[wanted](*map(_number, given))

@@ -38,7 +38,7 @@ import numpy as np
 from ntkmmd_jax._lib.keys import host_random
 from ntkmmd_jax._lib.ranks import ranks, scores_of
 from ntkmmd_jax._lib.records import record
-from ntkmmd_jax.calibration import as_strata, check_level, check_reach
+from ntkmmd_jax.calibration import as_strata, check_level, check_reach, labellings
 
 KINDS = ("level", "spread", "shape", "dependence")
 PAIRED = 128  # coordinates up to which pairs of them are looked at
@@ -46,7 +46,7 @@ _WAVES = (2, 3, 4, 5)  # m of the shape; 1 is nearly the level, and 2 sees the m
 _BINS = 1024  # points or bins that are labelled; 4 times as many of very unequal samples
 _FEWEST = 16  # bins that a sample keeps, if it has as many points
 _STRATIFIED = 8192  # points that are labelled within strata
-_TIE = 1e-4  # statistics in standard deviations that differ by less are tied
+_TIE = 1e-4  # T that differ by less are tied: what rounding makes of float32 is less than that
 _PERFECT = 1 - 1e-4  # correlations beyond it are taken for this one
 
 
@@ -85,22 +85,24 @@ def driving(
     """
     check_level(level, n_permutations)
     rng, n_x, n_y = host_random(key), len(x), len(y)
-    size, (s_x, s_y) = _cut(n_x, n_y) if strata is None else (1, (n_x, n_y))
-    if strata is not None and n_x + n_y > _STRATIFIED:
-        raise ValueError(f"strata are for at most {_STRATIFIED} points; got {n_x} + {n_y}")
-    of_bins = strata or (np.zeros(s_x), np.zeros(s_y))
-    found, ways = as_strata(*of_bins, s_x, s_y)
+    if strata is None:
+        size, (s_x, s_y) = _cut(n_x, n_y)
+        stratum, ways = np.zeros(n_x + n_y), labellings(s_x, s_y, even=True)
+    else:
+        if n_x + n_y > _STRATIFIED:
+            raise ValueError(f"strata are for at most {_STRATIFIED} points; got {n_x} + {n_y}")
+        size, (s_x, s_y) = 1, (n_x, n_y)
+        stratum, ways = as_strata(*strata, n_x, n_y)
     check_reach(ways, level, f"{s_x} + {s_y} {'points' if size == 1 else 'bins'}")
-    of_x = rng.permutation(n_x)[: s_x * size] if size > 1 else np.arange(n_x)[:s_x]
-    of_y = n_x + (rng.permutation(n_y)[: s_y * size] if size > 1 else np.arange(n_y)[:s_y])
-    # The places of bins are random, and row 0 is the observed labelling (see `calibration`).
+    of_x, of_y = (rng.permutation(n)[: s * size] for n, s in ((n_x, s_x), (n_y, s_y)))
+    # Bins take random places, so that rounding knows no labels (see `calibration`).
     place = rng.permutation(s_x + s_y)
-    members = np.concatenate([of_x, of_y]).reshape(-1, size)[place]
-    labels = np.concatenate(
-        [[place < s_x], relabelled(rng, place < s_x, found[place], n_permutations)]
-    )
+    bins = np.concatenate([of_x, n_x + of_y]).reshape(-1, size)[place]
+    observed = place < s_x
+    others = relabelled(rng, observed, stratum[bins[:, 0]], n_permutations)
     u = ranks(np.concatenate([x, y]))
-    kinds, partner = contrasts(labels, u[members], scores_of(u)[members])
+    labels = np.concatenate([observed[None], others])
+    kinds, partner = contrasts(labels, u[bins], scores_of(u)[bins])
     statistic = np.abs(kinds).max(2)
     pvalue = step_down(statistic) / (1 + n_permutations)
     return Driving(statistic[0], pvalue, kinds[0], partner)

@@ -14,6 +14,7 @@ plane, with the witness as their colour. Shares, samples and map describe the wi
 null of their own: of a test that does not reject, they describe noise.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -66,8 +67,8 @@ def explain_witness(
         k_driving, flat_x, flat_y, level=level, n_permutations=n_permutations, strata=strata
     )
     if names is None:
-        places = np.ndindex(shape)  # of an image, the name of a coordinate is (row, column)
-        names = tuple(str(place if len(place) > 1 else place[0]) for place in places)
+        # Of an image, the name of a coordinate is (row, column).
+        names = tuple(map(str, np.ndindex(shape) if len(shape) > 1 else range(flat_x.shape[1])))
     shares = witness_shares(k_shares, witness, x, y)
     drawn = _map(k_map, witness, (flat_x, flat_y), (of_x, of_y), x.shape[1:], found, names, shape)
     return Explanation(
@@ -142,40 +143,47 @@ def witness_shares(key: jax.Array, witness: Any, x: jax.Array, y: jax.Array) -> 
 def _map(
     key: jax.Array,
     witness: Any,
-    samples: tuple[np.ndarray, np.ndarray],
-    values: tuple[np.ndarray, np.ndarray],
+    samples: Sequence[np.ndarray],
+    values: Sequence[np.ndarray],
     features: tuple[int, ...],
     found: Driving,
     names: tuple[str, ...],
     shape: tuple[int, ...],
 ) -> WitnessMap:
     """The plane itself, the two coordinates that differ most, or two principal components."""
-    rng, d = host_random(key), samples[0].shape[1]
+    rng, d, grid = host_random(key), samples[0].shape[1], None
     some = [rng.permutation(len(sample))[:_DRAWN] for sample in samples]
     drawn = [sample[rows] for sample, rows in zip(samples, some, strict=True)]
     scores = [value[rows] for value, rows in zip(values, some, strict=True)]
     if d == 1:
-        plane = [np.column_stack([p[:, 0], g]) for p, g in zip(drawn, scores, strict=True)]
-        return WitnessMap((names[0], "witness"), *plane, *scores)
-    if d == 2:
-        both = np.concatenate(drawn)
-        sides = [np.linspace(both[:, i].min(), both[:, i].max(), _GRID) for i in (0, 1)]
-        cells = np.stack(np.meshgrid(*sides), axis=-1)  # (grid, grid, 2)
-        grid = np.asarray(witness(cells.reshape(-1, *features))).reshape(_GRID, _GRID)
-        return WitnessMap((names[0], names[1]), *drawn, *scores, (*sides, grid))
-    if len(shape) == 1 and np.any(found.pvalue < 1):
+        labels = (names[0], "witness")
+        drawn = [np.column_stack(both) for both in zip(drawn, scores, strict=True)]
+    elif d == 2:
+        labels = (names[0], names[1])
+        grid = _grid(witness, np.concatenate(drawn), features)
+    elif len(shape) == 1:
         i, j = np.argsort(-found.statistic, kind="stable")[:2]
-        return WitnessMap((names[i], names[j]), *(p[:, [i, j]] for p in drawn), *scores)
-    labels = ("first principal component", "second")
-    return WitnessMap(labels, *_components(rng, drawn, len(shape) > 1), *scores)
+        labels = (names[i], names[j])
+        drawn = [points[:, [i, j]] for points in drawn]
+    else:
+        labels = ("first principal component", "second principal component")
+        drawn = _components(rng, drawn)
+    return WitnessMap(labels, drawn[0], drawn[1], scores[0], scores[1], grid)
 
 
-def _components(rng: np.random.Generator, drawn: list[np.ndarray], image: bool) -> list[np.ndarray]:
-    """The two leading principal components of points, of standardised ones if they are no image."""
+def _grid(
+    witness: Any, points: np.ndarray, features: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The witness on a grid over points in the plane: columns, rows, and values."""
+    columns, rows = (np.linspace(side.min(), side.max(), _GRID) for side in points.T)
+    cells = np.stack(np.meshgrid(columns, rows), axis=-1)
+    return columns, rows, np.asarray(witness(cells.reshape(-1, *features))).reshape(_GRID, _GRID)
+
+
+def _components(rng: np.random.Generator, drawn: list[np.ndarray]) -> list[np.ndarray]:
+    """The two leading principal components of images."""
     both = np.concatenate(drawn).astype(float)
     both -= both.mean(0)
-    if not image:
-        both /= np.where(both.std(0) > 0, both.std(0), 1)
     some = rng.permutation(len(both))[:_COMPONENTS]
     axes = np.linalg.svd(both[some], full_matrices=False)[2][:2]
     return np.split(both @ axes.T, [len(drawn[0])])

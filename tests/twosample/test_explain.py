@@ -266,7 +266,7 @@ def test_a_report_stands_by_itself(pair, tmp_path):
     path = result.report(tmp_path / "r.html", found, settings={"command": "a <b> & c"})
     page = path.read_text(encoding="utf-8")
     assert "The two samples come from different distributions (p = " in page
-    assert page.count("data:image/png;base64,") == 2 and "a &lt;b&gt; &amp; c" in page
+    assert page.count("data:image/png;base64,") == 3 and "a &lt;b&gt; &amp; c" in page
     assert "&lt;i&gt;d$" in page and "<i>" not in page and "<script" not in page
     assert not re.search(r"(src|href)=[\"'](?!data:)", page) and "url(" not in page
     assert "higher in y" in page and "The most x-like samples" in page and "numpy" in page
