@@ -17,8 +17,9 @@ import numpy as np
 from timing import peak_mb
 
 from ntkmmd_jax import changepoint, datasets
+from ntkmmd_jax._lib.ranks import normal_scores
 from ntkmmd_jax.changepoint.cutting import binning
-from ntkmmd_jax.changepoint.segmentation import bin_grams, normal_scores, significant_cuts
+from ntkmmd_jax.changepoint.segmentation import bin_grams, significant_cuts
 from ntkmmd_jax.changepoint.splits import best_split
 
 LEVEL, ORDERS, AT_ONCE = 0.05, 99, 20  # with 99 orders the level of the p-value is exact too

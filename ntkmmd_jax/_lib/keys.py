@@ -24,3 +24,8 @@ def as_key(key: Any) -> jax.Array:
         if key.dtype == jnp.uint32 and key.shape == (2,):
             return jax.random.wrap_key_data(key)
     raise TypeError(f"key must be an int seed or one JAX key; got {key!r}")
+
+
+def host_random(key: jax.Array) -> np.random.Generator:
+    """numpy's generator of a key: on the host, JAX's takes longer to compile than to draw."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)))

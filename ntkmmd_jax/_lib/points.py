@@ -187,6 +187,15 @@ def _column_order(x: Any, y: Any) -> list[int] | None:
     raise ValueError(f"x and y have different columns: {found}; rename or select them first")
 
 
+def column_names(*frames: Any) -> tuple[str, ...] | None:
+    """Names of the columns, of the first data frame that has any; one of a plain array has none."""
+    for frame in frames:
+        columns = _columns(frame)
+        if columns is not None and columns != list(range(len(columns))):
+            return tuple(map(str, columns))
+    return None
+
+
 def _columns(frame: Any) -> list[Any] | None:
     """The column names of a data frame of any make; None for what has none."""
     columns = getattr(frame, "columns", None)

@@ -28,13 +28,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtri
 
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, check_finite
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import track, working
+from ntkmmd_jax._lib.ranks import normal_scores
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.calibration import check_level, check_reach
 from ntkmmd_jax.changepoint.cutting import MOST, Binning, binning
@@ -168,16 +168,6 @@ def _names(series: Any, kept: np.ndarray) -> tuple[str, ...] | None:
     if columns is not None and len(list(columns)) > kept.max():
         return tuple(str(list(columns)[i]) for i in kept)
     return None if len(kept) == kept.max() + 1 else tuple(map(str, kept))
-
-
-def normal_scores(values: np.ndarray) -> np.ndarray:
-    """The normal quantile of the rank of every entry in its column (n, d), ties at their middle."""
-    ranks = np.empty(values.shape, np.float32)
-    for i, column in enumerate(values.T):
-        ordered = np.sort(column)
-        below, up_to = (np.searchsorted(ordered, column, side) for side in ("left", "right"))
-        ranks[:, i] = (below + up_to) / (2 * len(values))
-    return np.asarray(ndtri(ranks))
 
 
 @jit(static_argnames="size")

@@ -172,18 +172,12 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
 ) -> None:
     """Show versions, devices and methods."""
-    import importlib.metadata
-    import platform
-
     import jax
 
     import ntkmmd_jax as ntk
+    from ntkmmd_jax._lib.versions import versions
 
-    names = ("ntkmmd-jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy")
-    found = {
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in names},
-    }
+    found = versions()
     devices = [f"{device.platform}:{device.id} ({device.device_kind})" for device in jax.devices()]
     if as_json:
         print(json.dumps({"versions": found, "devices": devices, "methods": ntk.methods()}))

@@ -69,9 +69,15 @@ def read_files(paths: list[str], header: bool | None) -> list[Any]:
     ]
 
 
-def check_outputs(plot: Path | None, save: Path | None, state: Path | None = None) -> None:
+def check_outputs(
+    plot: Path | None,
+    save: Path | None,
+    state: Path | None = None,
+    report: Path | None = None,
+) -> None:
     """Refuse, before there is a result to lose, paths that nothing can be written to."""
-    for flag, path in (("--plot", plot), ("--save", save), ("--state", state)):
+    given = (("--plot", plot), ("--save", save), ("--state", state), ("--report", report))
+    for flag, path in given:
         if path is None:
             continue
         folder = path.parent
@@ -126,6 +132,16 @@ def _check_options(options: dict[str, Any], method: str) -> None:
             raise ValueError(f"{said}: takes true or false")
         if isinstance(default, int | float) and isinstance(value, str | dict):
             raise ValueError(f"{said}: takes a number")
+
+
+def parse_image(text: str | None) -> tuple[int, ...] | None:
+    """The shape of images: 28x28, or 32x32x3."""
+    if text is None:
+        return None
+    sides = text.lower().split("x")
+    if len(sides) not in (2, 3) or not all(side.isdecimal() and int(side) for side in sides):
+        raise ValueError(f"--image takes HxW or HxWxC, as 28x28; got {text!r}")
+    return tuple(map(int, sides))
 
 
 def parse_grid(texts: Iterable[str]) -> dict[str, list[Any]]:

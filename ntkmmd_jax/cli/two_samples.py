@@ -1,6 +1,8 @@
 """`ntkmmd test`: whether two samples come from the same distribution."""
 
 import json
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +14,7 @@ from ntkmmd_jax.cli.inputs import (
     Options,
     Standardize,
     check_outputs,
+    parse_image,
     parse_options,
     read_samples,
 )
@@ -32,10 +35,19 @@ def test(
         bool, typer.Option("--paired", help="Rows of x and y belong together: swap within pairs")
     ] = False,
     option: Options = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also say which coordinates and samples differ")
+    ] = False,
+    image: Annotated[
+        str | None, typer.Option(help="Explain rows as images of this shape, as 28x28")
+    ] = None,
     compare: Annotated[bool, typer.Option(help="Also compare trained with exact")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the null and the statistic here")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the result, witness included")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write one HTML file with verdict, pictures, explanation")
+    ] = None,
     header: Annotated[
         bool | None,
         typer.Option("--header/--no-header", help="Whether .csv files begin with column names"),
@@ -45,7 +57,8 @@ def test(
     import ntkmmd_jax as ntk
     from ntkmmd_jax import plotting
 
-    check_outputs(plot, save)
+    check_outputs(plot, save, report=report)
+    shape = parse_image(image)
     options = parse_options(option or [], method)
     sample_x, sample_y = read_samples(x, y, demo, seed, header)
     result = ntk.two_sample_test(
@@ -59,23 +72,35 @@ def test(
         paired=paired,
         **options,
     )
-    report: dict[str, Any] = result.to_dict()
+    found: dict[str, Any] = result.to_dict()
     text = [repr(result)]
     if result.members is not None:
         text += ["", "its members, the loudest first:", str(result.members)]
+    explanation = None
+    if explain or (report is not None and result.witness is not None):
+        strata = (range(result.n_x), range(result.n_y)) if paired else None
+        explanation = result.explain(sample_x, sample_y, key=seed, strata=strata, image=shape)
+    if explain and explanation is not None:
+        found["explanation"] = explanation.to_dict()
+        text += ["", repr(explanation)]
     comparison = ntk.compare(seed, sample_x, sample_y) if compare else None
     if comparison is not None:
-        report["compare"] = comparison.to_dict()
+        found["compare"] = comparison.to_dict()
         text += ["", "trained against exact, on all data:", repr(comparison)]
         text += [
             "T_NTK is not the statistic of the test: it is of the paper's network and of all data, "
             f"as they are; {result.method!r} is: {ntk.methods()[result.method]}"
         ]
-    print(json.dumps(report) if as_json else "\n".join(text), flush=True)
+    print(json.dumps(found) if as_json else "\n".join(text), flush=True)
     # Files come last: if one cannot be written, the result is there.
     written = [] if save is None else [f"saved: {result.save(save)}"]
     if plot is not None:
         plotting.save(plotting.report(result, comparison), plot)
         written.append(f"plot: {plot}")
+    if report is not None:
+        settings = {"x": x or "built-in data", "y": y or "built-in data", "seed": seed}
+        settings |= {"options": " ".join(option or []) or "none", "paired": paired}
+        settings["command"] = shlex.join(["ntkmmd", *sys.argv[1:]])
+        written.append(f"report: {result.report(report, explanation, settings=settings)}")
     if written and not as_json:
         print("\n" + "\n".join(written))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ntkmmd_jax._lib.files import replace_file
+from ntkmmd_jax._lib.versions import versions
 from ntkmmd_jax.power.grid import Sampler
 from ntkmmd_jax.power.sweep import power_sweep
 from ntkmmd_jax.power.table import PowerRow, PowerTable
@@ -116,14 +117,12 @@ class Experiment:
 
     def __call__(self, context: Context) -> dict[str, Any]:
         """Run it; write ID.json and ID.png into the context's folder; return the entry."""
-        import importlib.metadata
 
         from ntkmmd_jax import plotting
 
         start = time.perf_counter()
         outcome = self.run(context)
         seconds = time.perf_counter() - start
-        names = ("ntkmmd-jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy")
         entry = {
             "id": self.identifier,
             "title": self.title,
@@ -139,7 +138,7 @@ class Experiment:
                 for number in outcome.numbers
             ],
             "table": outcome.table,
-            "versions": {name: importlib.metadata.version(name) for name in names},
+            "versions": versions(),
         }
         context.out.mkdir(parents=True, exist_ok=True)
         plotting.save(outcome.figure, context.out / f"{self.identifier}.png")

@@ -9,10 +9,12 @@ from ntkmmd_jax.plotting.canvas import (
     VERMILION,
     Figure,
     axes,
+    figure,
     panels,
     save,
 )
 from ntkmmd_jax.plotting.compared import comparison, side_by_side
+from ntkmmd_jax.plotting.explained import coordinates, explanation, extremes, witness_map
 from ntkmmd_jax.plotting.powers import plan, power, powers, published
 from ntkmmd_jax.plotting.series import scan, segmentation
 from ntkmmd_jax.plotting.tested import members, report, result, wealth
@@ -27,6 +29,10 @@ __all__ = [
     "Figure",
     "axes",
     "comparison",
+    "coordinates",
+    "explanation",
+    "extremes",
+    "figure",
     "members",
     "panels",
     "plan",
@@ -40,4 +46,5 @@ __all__ = [
     "segmentation",
     "side_by_side",
     "wealth",
+    "witness_map",
 ]

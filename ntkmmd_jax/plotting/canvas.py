@@ -17,6 +17,11 @@ def axes(ax: Any = None) -> Any:
     return ax
 
 
+def figure(width: float, height: float) -> Any:
+    """A figure without axes, in inches."""
+    return plt.figure(figsize=(width, height), layout="constrained")
+
+
 def panels(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple:
     """A figure of several axes, in inches, and the array of its axes."""
     size = (width, height)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ntkmmd_jax._lib.keys import as_key
-from ntkmmd_jax._lib.points import as_samples, check_finite
+from ntkmmd_jax._lib.points import as_samples, check_finite, column_names
 from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax.twosample.agg import MMDAgg
 from ntkmmd_jax.twosample.bet import BettingTest
@@ -15,6 +15,7 @@ from ntkmmd_jax.twosample.c2st import C2ST
 from ntkmmd_jax.twosample.calibrations import Asymptotic, Bound, Full, Normal, Permutation
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
+from ntkmmd_jax.twosample.explained import Explanation
 from ntkmmd_jax.twosample.fuse import MMDFuse
 from ntkmmd_jax.twosample.fused import FusedNTK
 from ntkmmd_jax.twosample.gaussian import GaussianMMD
@@ -136,7 +137,8 @@ def two_sample_test(
 
     Args:
         x: Sample of p, anything array-like, one row per sample. A flat sequence has one feature.
-        y: Sample of q, with the same features; the sizes may differ.
+        y: Sample of q, with the same features; the sizes may differ. Where both are data frames,
+            columns are matched by name.
         method: A name in `methods()`, or a test object with options of its own. By default
             "ntk-fuse", which takes all data and many scales in linear time; "net", the paper's,
             where an option is given that only it has.
@@ -175,7 +177,7 @@ def two_sample_test(
     else:
         options = {"level": level, "n_permutations": n_permutations, **options}
         test = shipped_test(method, standardize=standardize, **options)
-    x, y = as_samples(x, y)
+    names, (x, y) = column_names(x, y), as_samples(x, y)
     check_finite(x, "x")
     check_finite(y, "y")
     if paired:
@@ -192,7 +194,7 @@ def two_sample_test(
             f"{result.method} has no verdict: its statistic is not a number. The training diverges "
             "(take a smaller learning_rate), or numbers of this size overflow (rescale the data)"
         )
-    return result
+    return dataclasses.replace(result, names=names)
 
 
 __all__ = [
@@ -201,6 +203,7 @@ __all__ = [
     "Asymptotic",
     "BettingTest",
     "Bound",
+    "Explanation",
     "Full",
     "FusedNTK",
     "GaussianMMD",

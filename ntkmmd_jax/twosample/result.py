@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import warnings
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,15 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
+from ntkmmd_jax._lib.files import load_leaves, save_leaves, whole_file
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tails import Tail
 from ntkmmd_jax.networks import as_network
 from ntkmmd_jax.sequential.recorded import Wealth
-from ntkmmd_jax.witness import KINDS
+from ntkmmd_jax.twosample.explained import Explanation
+from ntkmmd_jax.twosample.explanation import explain_witness
+from ntkmmd_jax.twosample.loaded import load_wealth, load_witness
+from ntkmmd_jax.twosample.reported import write_report
 
 
 @record
@@ -70,6 +73,7 @@ class TwoSampleResult:
     members: Members | None = None  # of a fused statistic: which of them spoke
     wealth: Wealth | None = None  # of a bet: after every block
     law: Tail | None = None  # under H0, where a formula gives p
+    names: tuple[str, ...] | None = static(default=None)  # of the columns of data frames
 
     @property
     def reject(self) -> jax.Array | bool:
@@ -150,6 +154,7 @@ class TwoSampleResult:
             **members,
             **stop,
             "standardized": self.standardized,
+            **({} if self.names is None else {"names": list(self.names)}),
         }
 
     def plot(self, ax: Any = None) -> Any:
@@ -163,6 +168,78 @@ class TwoSampleResult:
         from ntkmmd_jax import plotting
 
         return plotting.result(self, ax=ax)
+
+    def explain(
+        self,
+        x: Any,
+        y: Any,
+        *,
+        key: Any = 0,
+        level: float | None = None,
+        n_permutations: int = 999,
+        strata: tuple[Any, Any] | None = None,
+        image: tuple[int, ...] | None = None,
+        rows: int = 5,
+    ) -> Explanation:
+        """Explain the result: which coordinates differ, which samples are most x- and y-like.
+
+        Args:
+            x: The sample of p that was tested; data frames keep the names of their columns.
+            y: The sample of q.
+            key: An int seed or a JAX key.
+            level: The probability that any coordinate is named if x and y have one law; by default
+                that of the test.
+            n_permutations: Relabellings behind the p-values of coordinates.
+            strata: As for `two_sample_test`: labels are permuted within strata only. Of n pairs,
+                (range(n), range(n)).
+            image: (h, w) or (h, w, c), to draw samples (n, d) as images; those of such a shape are.
+            rows: How many samples to show of each.
+
+        Every test with a witness can be explained; of the known ones, all but "gmmd-lin". It is
+        no second test of the whole: a coordinate may be named where the test does not reject, and
+        none where it does, as for what three coordinates have together.
+
+        Example:
+            >>> import ntkmmd_jax as ntk
+            >>> rng = np.random.default_rng(0)
+            >>> x, y = rng.normal(size=(80, 3)), rng.normal(size=(60, 3)) * np.array([1, 4, 1])
+            >>> found = ntk.two_sample_test(x, y, method="hotelling").explain(x, y)
+            >>> found.driving, found.coordinates[0]["difference"]
+            (['1'], 'wider in y')
+        """
+        if np.ndim(self.pvalue) != 0:
+            raise ValueError("explain one result at a time: this one holds a batch of replicas")
+        return explain_witness(
+            key,
+            self.witness,
+            x,
+            y,
+            method=self.method,
+            level=float(self.level) if level is None else level,
+            n_permutations=n_permutations,
+            names=self.names,
+            strata=strata,
+            image=image,
+            rows=rows,
+        )
+
+    def report(
+        self,
+        path: str | os.PathLike,
+        explanation: Explanation | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write one HTML file to send to a colleague: verdict, numbers, pictures, explanation.
+
+        Nothing in it is fetched from elsewhere: pictures are part of the file.
+
+        Args:
+            path: Where to.
+            explanation: As `explain` gives it, to be part of the report.
+            settings: What else to say of how it was made, name to value: files, seed, command.
+        """
+        return write_report(self, path, explanation, settings or {})
 
     def save(self, path: str | os.PathLike) -> Path:
         """Save to one `.npz` file, the witness included; `load` reads it back."""
@@ -194,14 +271,14 @@ class TwoSampleResult:
             statistic, pvalue, threshold, null, level = leaves[:5]
             if null.ndim != 1:
                 raise ValueError(f"a null sample of shape {null.shape}")
-            wealth, rest = _load_wealth(leaves[5:], header.get("wealth"))
+            wealth, rest = load_wealth(leaves[5:], header.get("wealth"))
             return cls(
                 float(statistic),
                 float(pvalue),
                 float(threshold),
                 null,
                 float(level),
-                witness=_load_witness(rest, header["witness"], network, str(path)),
+                witness=load_witness(rest, header["witness"], network, str(path)),
                 method=str(header["method"]),
                 n_x=int(header["n_x"]),
                 n_y=int(header["n_y"]),
@@ -209,6 +286,7 @@ class TwoSampleResult:
                 standardized=bool(header.get("standardized", False)),
                 wealth=wealth,
                 law=None if header.get("law") is None else Tail.from_dict(header["law"]),
+                names=None if header.get("names") is None else tuple(header["names"]),
             )
 
 
@@ -217,28 +295,3 @@ def _load_members(rows: list[dict[str, Any]] | None) -> Members | None:
         return None
     columns = ([float(row[name]) for row in rows] for name in ("statistic", "zscore", "pvalue"))
     return Members(*map(np.asarray, columns), names=tuple(str(row["member"]) for row in rows))
-
-
-def _load_wealth(leaves: list, names: list[str] | None) -> tuple[Wealth | None, list]:
-    """The wealth of a bet, if there is one, and the leaves after it."""
-    if names is None:
-        return None, leaves
-    logs, level, *rest = leaves
-    if logs.ndim != 2 or logs.shape[1] != len(names) or level.shape != ():
-        raise ValueError(f"wealth of shape {logs.shape} of {len(names)} witnesses")
-    return Wealth(logs, level, names=tuple(map(str, names))), rest
-
-
-def _load_witness(leaves: list, described: dict | None, network: Any, source: str) -> Any:
-    if described is None:
-        return refill(None, leaves, source=source)
-    if network is None and described.get("network", ()) is None:
-        reason = f"{source}: the witness has a network of your own: load it with network=..."
-        return partial(_refuse, reason)
-    # Of shapes only: nothing is allocated on the word of a header.
-    blank = jax.eval_shape(lambda: KINDS[described["kind"]].blank(described, network))
-    return refill(blank, leaves, source=source)
-
-
-def _refuse(reason: str, points: Any) -> None:
-    raise ValueError(reason)

@@ -10,7 +10,6 @@ import scipy.stats
 
 from ntkmmd_jax import changepoint
 from ntkmmd_jax.changepoint import segment
-from ntkmmd_jax.changepoint.segmentation import normal_scores
 from ntkmmd_jax.changepoint.splits import (
     LEAST,
     best_split,
@@ -179,13 +178,6 @@ def test_plots_of_few_and_of_many_coordinates(found):
     assert ax.get_title() == "2 changes" and len(ax.get_legend().get_texts()) == 3
     many = dataclasses.replace(found, profile=np.zeros((40, 30)), names=None)
     assert many.plot().get_images()
-
-
-def test_normal_scores_are_those_of_ranks():
-    values = np.array([[3.0, 1], [1, 1], [2, 1], [2, 5]])
-    ranks = scipy.stats.rankdata(values, axis=0)
-    wanted = scipy.stats.norm.ppf((ranks - 0.5) / 4)
-    np.testing.assert_allclose(normal_scores(values), wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize(

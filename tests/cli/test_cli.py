@@ -59,6 +59,23 @@ def test_text_plot_compare_and_save(folder):
     assert (folder / "r.npz").is_file()
 
 
+def test_explanation_and_report(folder, ntkmmd_here):
+    """Names come from the file that has them, here y's; the report says how to make it again."""
+    code, out, _ = ntkmmd_here(*HOTELLING[:2], "y.csv", *HOTELLING[3:], "--explain", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["names"] == ["a", "b", "c"]
+    assert sorted(found["explanation"]["driving"]) == ["a", "b", "c"]
+    code, out, _ = ntkmmd_here(*HOTELLING, "--explain", "--report", "out.html")
+    assert code == 0 and "most x-like, rows of x" in out and "report: out.html" in out
+    page = (folder / "out.html").read_text(encoding="utf-8")
+    assert "ntkmmd test x.npy y.npz --method hotelling --explain --report out.html" in page
+    without = ("--method", "gmmd-lin", "--permutations", 19)
+    code, _, said = ntkmmd_here("test", "x.npy", "y.npz", *without, "--explain")
+    assert code == 2 and said.startswith("ntkmmd: gmmd-lin has no witness")
+    assert ntkmmd_here("test", "x.npy", "y.npz", *without, "--report", "out.html")[0] == 0
+    assert "The most x-like" not in (folder / "out.html").read_text(encoding="utf-8")
+
+
 def test_a_fused_result_lists_its_members(folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["ntkmmd", "test", "x.npy", "y.npz", "--method", "ntk-fuse"])
@@ -215,6 +232,9 @@ SWEEP = ("sweep", "mean_shift", "-t", "hotelling", "--no-progress", "-g")
         ((*HOTELLING, "--plot", "none/a.png"), "--plot none/a.png: there is no folder none"),
         ((*HOTELLING, "--save", "none/a"), "--save none/a: there is no folder none"),
         ((*HOTELLING, "--plot", "."), "--plot .: is a folder"),
+        ((*HOTELLING, "--report", "none/a.html"), "--report none/a.html: there is no folder none"),
+        ((*HOTELLING, "--image", "28"), "--image takes HxW or HxWxC, as 28x28; got '28'"),
+        ((*HOTELLING, "--explain", "--image", "2x2"), "of 3 numbers in all; got (2, 2)"),
         ((*HOTELLING, "--plot", "x.npy/a.png"), "there is no folder x.npy"),
         ((*HOTELLING, "--plot", "a.xyz"), "--plot a.xyz: unknown kind of picture"),
         ((*HOTELLING, "--seed", 2**63), "a seed is a whole number from -2^63"),
