@@ -16,6 +16,7 @@ from ntkmmd_jax.plotting.compared import comparison, side_by_side
 from ntkmmd_jax.plotting.powers import plan, power, powers, published
 from ntkmmd_jax.plotting.series import scan, segmentation
 from ntkmmd_jax.plotting.tested import members, report, result, wealth
+from ntkmmd_jax.plotting.tolerated import tolerance
 
 __all__ = [
     "BLUE",
@@ -39,5 +40,6 @@ __all__ = [
     "scan",
     "segmentation",
     "side_by_side",
+    "tolerance",
     "wealth",
 ]
