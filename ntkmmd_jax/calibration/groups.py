@@ -51,7 +51,9 @@ class Exchangeable:
         return Relabelling(labels, order, units.observed, n_x, n_y, of_x=labels.sum(1))
 
 
-def as_groups(x: Any, y: Any, n_x: int, n_y: int, strata: Any = None) -> tuple[Exchangeable, int]:
+def as_groups(
+    x: Any, y: Any, n_x: int, n_y: int, strata: tuple[Any, Any] | None = None
+) -> tuple[Exchangeable, int]:
     """Groups of x and of y, within strata if there are, and how many labellings they leave.
 
     Args:
@@ -76,8 +78,8 @@ def as_groups(x: Any, y: Any, n_x: int, n_y: int, strata: Any = None) -> tuple[E
             "single point: take groups of two points at least, or more groups"
         )
     groups = np.concatenate([in_x, len(names) + in_y]).astype(np.int32)
-    inside = [np.zeros(n_x), np.zeros(n_y)] if strata is None else list(strata)
-    inside = as_names("stratum", *inside, n_x, n_y)
+    given = (np.zeros(n_x), np.zeros(n_y)) if strata is None else strata
+    inside = as_names("stratum", given[0], given[1], n_x, n_y)
     for sample, of_group, first in zip(inside, (in_x, in_y), (first_x, first_y), strict=True):
         if (split := sample != sample[first][of_group]).any():
             raise ValueError(

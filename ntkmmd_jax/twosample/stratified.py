@@ -1,5 +1,6 @@
 """Tests within strata, of pairs and of groups: `calibration.strata` and `.groups` say why."""
 
+import itertools
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,7 +16,12 @@ _POINTS = 8192  # whose kernel matrix is held
 
 
 def stratified_test(
-    test: TwoSampleTest, key: Any, x: Any, y: Any, strata: Any = None, groups: Any = None
+    test: TwoSampleTest,
+    key: Any,
+    x: Any,
+    y: Any,
+    strata: tuple[Any, Any] | None = None,
+    groups: tuple[Any, Any] | None = None,
 ) -> TwoSampleResult:
     """A test of all data, with labels permuted within strata, or those of whole groups.
 
@@ -29,6 +35,7 @@ def stratified_test(
             change labels within them.
     """
     x, y = as_samples(x, y)
+    sizes = len(x), len(y)
     whole = test.split_at is None and isinstance(test.calibrated_by, Permuting)
     if not (test.stratifies and whole):
         raise ValueError(
@@ -36,21 +43,34 @@ def stratified_test(
             "and no groups: use ntk-fuse, ntk-symmetric, gmmd, mmd-fuse, mmd-agg or a "
             "PermutationTest"
         )
-    if len(x) + len(y) > _POINTS:
+    if sum(sizes) > _POINTS:
         raise ValueError(
-            f"strata and groups are for at most {_POINTS} points; got {len(x)} + {len(y)}"
+            f"strata and groups are for at most {_POINTS} points; got {sizes[0]} + {sizes[1]}"
         )
-    if groups is None:
-        found, ways = as_strata(*strata, len(x), len(y))
-        check_reach(ways, test.level, f"{len(x)} + {len(y)} points in {found.max() + 1} strata")
-        return test.answer(key, x, y, Exchangeable(jnp.asarray(found)))
-    within, ways = as_groups(*groups, len(x), len(y), strata)
-    of_x, all_of = within.of_x or 0, len(within.strata)
-    where = f"{of_x} + {all_of - of_x} groups" + (" within strata" if strata is not None else "")
-    enough = (g for g in range(1, 10**4) if labellings(g, g, even=True) * test.level >= 1)
-    advice = f"take more groups ({next(enough, 10**4)} of each are enough without strata)"
-    check_reach(ways, test.level, where, advice)
-    return test.answer(key, x, y, within)
+    if groups is not None:
+        return test.answer(key, x, y, _whole_groups(test.level, groups, sizes, strata))
+    assert strata is not None
+    found, ways = as_strata(*strata, *sizes)
+    where = f"{sizes[0]} + {sizes[1]} points in {found.max() + 1} strata"
+    check_reach(ways, test.level, where)
+    return test.answer(key, x, y, Exchangeable(jnp.asarray(found)))
+
+
+def _whole_groups(
+    level: Any, groups: tuple[Any, Any], sizes: tuple[int, int], strata: tuple[Any, Any] | None
+) -> Exchangeable:
+    """Groups that have enough labellings for the level."""
+    found, ways = as_groups(*groups, *sizes, strata)
+    of_x = found.of_x or 0
+    where = f"{of_x} + {len(found.strata) - of_x} groups"
+    if strata is not None:
+        where += f" in {int(found.strata.max()) + 1} strata"
+    advice = "take more groups"
+    if isinstance(level, float):
+        enough = (g for g in itertools.count(2) if labellings(g, g, even=True) * level >= 1)
+        advice += f" ({next(enough)} of each are enough, without strata)"
+    check_reach(ways, level, where, advice)
+    return found
 
 
 def pairs(n_x: int, n_y: int) -> tuple[np.ndarray, np.ndarray]:
