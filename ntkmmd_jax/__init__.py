@@ -22,7 +22,15 @@ from ntkmmd_jax._lib.cores import use_cores
 from ntkmmd_jax._lib.precision import precision
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._version import __version__ as __version__
-from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
+from ntkmmd_jax.kernels import (
+    EstimatedMMD,
+    GaussianKernel,
+    TangentKernel,
+    empirical_ntk,
+    estimate_mmd,
+    infinite_ntk,
+    two_layer_ntk,
+)
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
 from ntkmmd_jax.networks import Network, convnet, fourier, freeze, from_flax, mlp
 from ntkmmd_jax.power.plan import plan
@@ -34,6 +42,7 @@ from ntkmmd_jax.training import SGD, Trajectory, binned, streaming, trained_witn
 from ntkmmd_jax.twosample import (
     C2ST,
     NTKMMD,
+    Adaptive,
     Asymptotic,
     BettingTest,
     Bound,
@@ -54,6 +63,7 @@ from ntkmmd_jax.twosample import (
     Scale,
     SmoothCF,
     Tangent,
+    ToleranceResult,
     TwoSampleResult,
     TwoSampleTest,
     k_sample_test,
@@ -61,6 +71,8 @@ from ntkmmd_jax.twosample import (
     methods,
     sharded_test,
     streamed_test,
+    tolerance_of,
+    tolerance_test,
     two_sample_test,
 )
 from ntkmmd_jax.twosample.pilot import PilotNull, pilot_null
@@ -73,13 +85,16 @@ __all__ = [
     "C2ST",
     "NTKMMD",
     "SGD",
+    "Adaptive",
     "Asymptotic",
     "BettingTest",
     "Bound",
     "Comparison",
+    "EstimatedMMD",
     "Explanation",
     "Full",
     "FusedNTK",
+    "GaussianKernel",
     "GaussianMMD",
     "Hotelling",
     "KSampleResult",
@@ -100,6 +115,8 @@ __all__ = [
     "SignedMeasure",
     "SmoothCF",
     "Tangent",
+    "TangentKernel",
+    "ToleranceResult",
     "Trajectory",
     "TwoSampleResult",
     "TwoSampleTest",
@@ -112,6 +129,7 @@ __all__ = [
     "convnet",
     "datasets",
     "empirical_ntk",
+    "estimate_mmd",
     "exact_witness",
     "fourier",
     "freeze",
@@ -134,6 +152,8 @@ __all__ = [
     "streamed_test",
     "streaming",
     "theory",
+    "tolerance_of",
+    "tolerance_test",
     "trained_witness",
     "trajectory",
     "two_layer_ntk",

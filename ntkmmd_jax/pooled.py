@@ -29,7 +29,7 @@ class Pooled:
     points: jax.Array  # (N, ...)
     n_x: Any  # () int
     n_y: Any  # () int
-    strata: jax.Array | None = None  # (n,) of every point, if labels are permuted within them
+    within: Any = None  # `calibration.Exchangeable`, where not all labels may change places
 
     @property
     def n(self) -> Any:
@@ -38,8 +38,8 @@ class Pooled:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is neither padding nor strata."""
-        return self.strata is None and padding.is_full(len(self.points), self.n)
+        """Whether there is no padding, and all labels may change places."""
+        return self.within is None and padding.is_full(len(self.points), self.n)
 
     @property
     def measure(self) -> SignedMeasure:
@@ -57,11 +57,11 @@ class Pooled:
 
 
 def pooled(samples: Any) -> Pooled:
-    """x and y, as a pair, with strata as a triple, or pooled already."""
+    """x and y, as a pair, with what is exchangeable as a triple, or pooled already."""
     if isinstance(samples, Pooled):
         return samples
-    x, y, *strata = samples
-    return Pooled(jnp.concatenate([x, y]), len(x), len(y), *strata)
+    x, y, *within = samples
+    return Pooled(jnp.concatenate([x, y]), len(x), len(y), *within)
 
 
 def in_bucket(x: Any, y: Any) -> Pooled:

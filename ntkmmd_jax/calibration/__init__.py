@@ -21,6 +21,7 @@ Nor need a pool have all labellings: those that are constant on bins (`measure.B
 and points that fill no bin take places whose label is the same in every row.
 """
 
+from ntkmmd_jax.calibration.groups import Exchangeable, as_groups
 from ntkmmd_jax.calibration.nulls import (
     NullStatistics,
     centred,
@@ -47,8 +48,10 @@ from ntkmmd_jax.calibration.pvalues import (
 from ntkmmd_jax.calibration.strata import as_strata, relabel_within
 
 __all__ = [
+    "Exchangeable",
     "NullStatistics",
     "Relabelling",
+    "as_groups",
     "as_strata",
     "centred",
     "check_level",

@@ -23,6 +23,7 @@ class Relabelling:
     n_x: Any  # () int
     n_y: Any  # () int; places beyond n_X + n_Y are padding
     bins: Bins | None = static(default=None)  # None: every point has a label of its own
+    of_x: jax.Array | None = None  # (B + 1,) points labelled x, where rows differ in it: groups
 
     @property
     def n(self) -> Any:
@@ -30,8 +31,18 @@ class Relabelling:
         return self.n_x + self.n_y
 
     @property
+    def sizes(self) -> tuple[Any, Any]:
+        """Points labelled x and y, to reckon with; of groups, in every row, shape (B + 1,)."""
+        if self.of_x is None:
+            return padding.number(self.n_x), padding.number(self.n_y)
+        return padding.number(self.of_x), padding.number(self.n - self.of_x)
+
+    @property
     def weights(self) -> jax.Array:
         """The signed weights of every labelling, (B + 1, n); of bins and rest, (B + 1, s + 1)."""
+        if self.of_x is not None:
+            n_x, n_y = self.sizes
+            return jnp.where(self.labels, 1 / n_x[:, None], -1 / n_y[:, None])
         if self.bins is None:
             return label_weights(self.labels, self.n_x, self.n_y)
         weights = jnp.where(self.labels, 1.0 / self.n_x, -1.0 / self.n_y)

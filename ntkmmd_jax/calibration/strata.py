@@ -63,12 +63,7 @@ def as_strata(x: Any, y: Any, n_x: int, n_y: int) -> tuple[np.ndarray, int]:
         n_x: Points of x.
         n_y: Points of y.
     """
-    x, y = np.asarray(x), np.asarray(y)
-    if x.shape != (n_x,) or y.shape != (n_y,):
-        raise ValueError(
-            f"strata name one stratum a point: shapes ({n_x},) and ({n_y},); got {x.shape} and "
-            f"{y.shape}"
-        )
+    x, y = as_names("stratum", x, y, n_x, n_y)
     found = np.unique(np.concatenate([x, y]), return_inverse=True)[1]
     counts = [np.bincount(part, minlength=found.max() + 1) for part in (found[:n_x], found[n_x:])]
     ways, even = 1, True
@@ -76,3 +71,19 @@ def as_strata(x: Any, y: Any, n_x: int, n_y: int) -> tuple[np.ndarray, int]:
         ways = min(ways * math.comb(a + b, a), _MANY)
         even = even and a == b
     return found.astype(np.int32), ways // (1 + even)  # all labels swapped, an MMD² is the same
+
+
+def as_names(what: str, x: Any, y: Any, n_x: int, n_y: int) -> tuple[np.ndarray, np.ndarray]:
+    """What names the stratum, or the group, of every point of x and of y, as arrays."""
+    x, y = np.asarray(x), np.asarray(y)
+    if x.shape != (n_x,) or y.shape != (n_y,):
+        raise ValueError(
+            f"name one {what} a point: shapes ({n_x},) and ({n_y},); got {x.shape} and {y.shape}"
+        )
+    for sample, names in zip("xy", (x, y), strict=True):
+        if (missing := np.asarray([name is None or name != name for name in names.tolist()])).any():
+            raise ValueError(
+                f"{missing.sum()} points of {sample} have no {what} (the first is point "
+                f"{missing.argmax()}): drop them, or give each a {what} of its own"
+            )
+    return x, y

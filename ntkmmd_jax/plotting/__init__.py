@@ -18,6 +18,7 @@ from ntkmmd_jax.plotting.explained import coordinates, explanation, extremes, wi
 from ntkmmd_jax.plotting.powers import plan, power, powers, published
 from ntkmmd_jax.plotting.series import scan, segmentation
 from ntkmmd_jax.plotting.tested import members, report, result, wealth
+from ntkmmd_jax.plotting.tolerated import tolerance
 
 __all__ = [
     "BLUE",
@@ -45,6 +46,7 @@ __all__ = [
     "scan",
     "segmentation",
     "side_by_side",
+    "tolerance",
     "wealth",
     "witness_map",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples, check_finite, column_names
 from ntkmmd_jax._lib.progress import working
+from ntkmmd_jax.twosample.adaptive import Adaptive
 from ntkmmd_jax.twosample.agg import MMDAgg
 from ntkmmd_jax.twosample.bet import BettingTest
 from ntkmmd_jax.twosample.c2st import C2ST
@@ -29,6 +30,7 @@ from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.sharded import sharded_test
 from ntkmmd_jax.twosample.stratified import pairs, stratified_test
 from ntkmmd_jax.twosample.streamed import streamed_test
+from ntkmmd_jax.twosample.tolerance import ToleranceResult, tolerance_of, tolerance_test
 
 _METHODS: dict[str, tuple[type[TwoSampleTest], dict[str, Any], str]] = {
     "net": (NetMMD, {}, "network trained for a short time on one half, scored on the other"),
@@ -127,9 +129,10 @@ def two_sample_test(
     method: str | TwoSampleTest | None = None,
     key: Any = 0,
     level: float = 0.05,
-    n_permutations: int = 400,
+    n_permutations: int | str = 400,
     standardize: bool | None = None,
     strata: tuple[Any, Any] | None = None,
+    groups: tuple[Any, Any] | None = None,
     paired: bool = False,
     **options: Any,
 ) -> TwoSampleResult:
@@ -145,13 +148,17 @@ def two_sample_test(
         key: An int seed or a JAX key. The same key gives the same answer.
         level: The probability of a false rejection under H0: exact with the default calibrations
             (at most that with ties), but for "hotelling", whose law is that of Gaussian samples.
-        n_permutations: Label permutations behind the p-value, where it comes from them.
+        n_permutations: Label permutations behind the p-value, where it comes from them; or
+            "adaptive": as many as the verdict takes, which is calibration=Adaptive().
         standardize: Whether the test sees every coordinate with mean 0 and spread 1 of the pooled
             sample (images: every channel); the witness takes points as they are all the same. By
             default, methods that have a network do: on data of other scales it sees little.
         strata: The stratum of every point of x, and of y (a hospital, a day): labels are permuted
             within strata only, where samples differ in what is not asked about. For tests of all
             data: "ntk-fuse", "ntk-symmetric", "gmmd", "mmd-fuse", "mmd-agg".
+        groups: The group of every point of x, and of y (a patient, a day, a block), whose points
+            depend on each other: whole groups are relabelled. No group is in both samples. For the
+            same tests; with strata, within them.
         paired: Whether x_i and y_i belong together (before and after): labels swap within pairs.
         **options: Options of the method, such as `network` and `learning_rate` for "net".
 
@@ -175,20 +182,24 @@ def two_sample_test(
             )
         test = make_test(method, **options)
     else:
-        options = {"level": level, "n_permutations": n_permutations, **options}
+        if n_permutations == "adaptive":
+            options = {"calibration": Adaptive(), **options}
+        else:
+            options = {"n_permutations": n_permutations, **options}
+        options = {"level": level, **options}
         test = shipped_test(method, standardize=standardize, **options)
     names, (x, y) = column_names(x, y), as_samples(x, y)
     check_finite(x, "x")
     check_finite(y, "y")
     if paired:
-        if strata is not None:
-            raise ValueError("pairs are strata of their own: give paired=True or strata")
+        if strata is not None or groups is not None:
+            raise ValueError("pairs are strata of their own: give paired=True, or strata or groups")
         strata = pairs(len(x), len(y))
     with working(test.method):
-        if strata is None:
+        if strata is None and groups is None:
             result = test.in_bucket(as_key(key), x, y).concrete()
         else:
-            result = stratified_test(test, as_key(key), x, y, strata).concrete()
+            result = stratified_test(test, as_key(key), x, y, strata, groups).concrete()
     if math.isnan(result.pvalue):
         raise ValueError(
             f"{result.method} has no verdict: its statistic is not a number. The training diverges "
@@ -200,6 +211,7 @@ def two_sample_test(
 __all__ = [
     "C2ST",
     "NTKMMD",
+    "Adaptive",
     "Asymptotic",
     "BettingTest",
     "Bound",
@@ -220,6 +232,7 @@ __all__ = [
     "Scale",
     "SmoothCF",
     "Tangent",
+    "ToleranceResult",
     "TwoSampleResult",
     "TwoSampleTest",
     "as_key",
@@ -230,5 +243,7 @@ __all__ = [
     "sharded_test",
     "shipped_test",
     "streamed_test",
+    "tolerance_of",
+    "tolerance_test",
     "two_sample_test",
 ]

@@ -12,6 +12,8 @@ B₂ others; here one pool serves both, which gives a p-value as well as a verdi
 uniform. Bandwidths grow by a factor, as theirs do, over the range that `kernels.collection` says.
 """
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 
@@ -39,6 +41,8 @@ class MMDAgg(CollectionTest):
         >>> ntk.two_sample_test(x, y, method="mmd-agg").reject
         True
     """
+
+    ranks: ClassVar[bool] = True
 
     geometric: bool = static(default=True)
 

@@ -54,10 +54,10 @@ class Collected:
 
 def collected(relabelling: Relabelling, placed: jax.Array, bandwidths: jax.Array) -> Collected:
     """MMD² of the placed points (n, ...) under every labelling, for every kernel of (2, k)."""
-    n_x, n_y = padding.number(relabelling.n_x), padding.number(relabelling.n_y)
-    n, size = n_x + n_y, even_size(len(placed), TILE)
+    n_x, n_y = relabelling.sizes
+    n, size = padding.number(relabelling.n), even_size(len(placed), TILE)
     points = tiled(placed, size)
-    u = relabelling.labels.astype(placed.dtype) - n_x / n
+    u = relabelling.labels.astype(placed.dtype) - jnp.reshape(n_x / n, (-1, 1))
     v = padding.cleared(jnp.concatenate([u, jnp.ones_like(u[:1])]), relabelling.n, axis=1)
     v = tiled(v.T, size, fill=0).swapaxes(1, 2)  # (tiles, B + 2, size): see `tiled_null`
     rate = rates(bandwidths)
@@ -95,6 +95,8 @@ def collected(relabelling: Relabelling, placed: jax.Array, bandwidths: jax.Array
     diagonal = 1 - constant.reshape(-1, 1)
     mmd2 = unbiased_form(form[:, :-1], cross[:, :-1], form[:, -1:], diagonal, n_x, n_y)
     least = padding.at_most(n_x, n_y)
+    if relabelling.of_x is not None:
+        least = jnp.mean(least)  # of all rows: one scale for all, and none knows which is observed
     scale = jnp.sqrt((squares - n) / (least * (least - 1)))  # the diagonal is 1
     tolerance = 16 * jnp.finfo(u.dtype).eps * spread / len(points) ** 2
     return Collected(mmd2, scale, tolerance, least)

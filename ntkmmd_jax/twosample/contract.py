@@ -68,6 +68,7 @@ class TwoSampleTest:
     stops: ClassVar[bool] = False  # its result has a wealth, and says where one could have stopped
     null_order: ClassVar[float] = 1.0  # under H0, T is `null_centre` + a term of n^−null_order
     stratifies: ClassVar[bool] = False  # labels of all points may be permuted within strata
+    ranks: ClassVar[bool] = False  # T of a labelling looks at the others of its pool
 
     level: Any = dataclasses.field(default=0.05, kw_only=True)
     calibration: Any = dataclasses.field(default=None, kw_only=True)  # a word, or a `Calibration`
@@ -85,7 +86,7 @@ class TwoSampleTest:
             for name in ("n_permutations", "shared_pool"):
                 if (number := getattr(found, name)) is not None:
                     object.__setattr__(self, name, number)
-            found = type(found)()
+            found = dataclasses.replace(found, n_permutations=None, shared_pool=None)
         object.__setattr__(self, "calibration", found)
         self.calibrated_by.check(self)
 
@@ -109,7 +110,7 @@ class TwoSampleTest:
         return self.answer(key, x, y, bucket=fits)
 
     def answer(
-        self, key: Any, x: jax.Array, y: jax.Array, strata: Any = None, *, bucket: bool = False
+        self, key: Any, x: jax.Array, y: jax.Array, within: Any = None, *, bucket: bool = False
     ) -> TwoSampleResult:
         """The result of samples that are arrays: checked, run by one program, and warned of."""
         self.check_sizes(len(x), len(y))
@@ -117,7 +118,7 @@ class TwoSampleTest:
             check_network(network, x.shape[1:])
         if not isinstance(x, Tracer):
             _forget_programs()
-        given = (x, y) if strata is None else (x, y, strata)
+        given = (x, y) if within is None else (x, y, within)
         found = run_program(self, as_key(key), in_bucket(x, y) if bucket else given)
         result = dataclasses.replace(found, n_x=len(x), n_y=len(y))
         result.warn_if_powerless()
@@ -128,7 +129,7 @@ class TwoSampleTest:
         return self.run_pooled(key, pooled((x, y)))
 
     def run_pooled(self, key: jax.Array, samples: Pooled) -> TwoSampleResult:
-        """The same of samples in one array, with padding or strata, or without."""
+        """The same of samples in one array, with padding, strata or groups, or without."""
         keys, calibration = self.keys(key), self.calibrated_by
         prepared = calibration.prepare(self, keys.prepare, samples.points)
         if samples.is_plain:

@@ -8,6 +8,7 @@ Whatever is held against permuted labels is computed from `relabelling.placed(po
 the capability: rounding that follows the labels would speak (see `calibration`).
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -39,12 +40,31 @@ class Pool:
     n_permutations: int = static()  # B
     shared: bool = static(default=False)  # one pool for all replicas
 
+    chunk: Any = None  # which of many pools for points that stay at their places; None: the one
+
     def relabel(self, key: jax.Array, samples: Samples, **which: Any) -> Relabelling:
-        """Place n_X + n_Y points into B + 1 labellings."""
+        """Place n_X + n_Y points into B + 1 labellings.
+
+        Of a chunk after the first the rows are new, and none of them is the observed one.
+        """
         given = pooled(samples)
-        if given.strata is not None:
-            return relabel_within(key, given.n_x, given.strata, self.n_permutations)
-        which |= {"shared": self.shared, "places": len(given.points)}
+        if given.within is not None:
+            key, k_points = jax.random.split(key)
+        units = self._units(key, given, which)
+        if self.chunk is not None:
+            later = self._units(jax.random.fold_in(key, self.chunk), given, which)
+            labels = jnp.where(self.chunk == 0, units.labels, later.labels)
+            units = dataclasses.replace(units, labels=labels)
+        if given.within is None:
+            return units
+        return given.within.spread(k_points, units, given.n_x, given.n_y)
+
+    def _units(self, key: jax.Array, given: Pooled, which: dict[str, Any]) -> Relabelling:
+        """Labellings of points, bins or groups: of what has one label."""
+        if (within := given.within) is not None:
+            of_x = given.n_x if within.of_x is None else within.of_x
+            return relabel_within(key, of_x, within.strata, self.n_permutations)
+        which = {"shared": self.shared, "places": len(given.points), **which}
         return relabel(key, given.n_x, given.n_y, self.n_permutations, **which)
 
 
@@ -89,7 +109,11 @@ class Evidence:
         raise NotImplementedError
 
 
-class Permutable(Evidence):
+class Relabelled(Evidence):
+    """The statistic for other labels, of some points or of all."""
+
+
+class Permutable(Relabelled):
     """The statistic for other labels of the points that the witness has not seen."""
 
     def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
@@ -97,7 +121,7 @@ class Permutable(Evidence):
         raise NotImplementedError
 
 
-class Refittable(Evidence):
+class Refittable(Relabelled):
     """The statistic for other labels of all points, those of the training half included."""
 
     def refitted(self, key: jax.Array, pool: Pool) -> Permuted:

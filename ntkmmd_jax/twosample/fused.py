@@ -66,7 +66,10 @@ class FusedEvidence(Refittable, Comparable):
         prepared = self.prepared or test.prepare_placed(self.key, placed, samples.n)
         values = jnp.concatenate([one.labelled(relabelling, placed) for one in prepared], axis=1)
         roots = jnp.cbrt(jnp.maximum(values, 0))
-        mean, spread = roots.mean(0), roots.std(0)
+        if pool.chunk is None:
+            mean, spread = roots.mean(0), roots.std(0)
+        else:  # one scale for all chunks, and none of them knows which row is the observed one
+            mean, spread = self._moments(prepared)
         scores = _scores(roots, mean, spread)
         null = NullStatistics(fused(scores, test.sharpness), jnp.asarray(_TIE, scores.dtype))
         row = relabelling.observed
@@ -95,15 +98,21 @@ class FusedEvidence(Refittable, Comparable):
         prepared = self.prepared or test.prepare(self.key, samples.points)
         measure = samples.measure
         values = jnp.concatenate([one.statistics(one.moved(measure)) for one in prepared])
+        roots, (mean, spread) = jnp.cbrt(values), self._moments(prepared)
+        return prepared, _scores(roots, mean, spread), _slopes(roots, mean, spread)
+
+    def _moments(self, prepared: tuple) -> tuple[jax.Array, jax.Array]:
+        """Mean and standard deviation of T^⅓ by the law of every member; both 0 if it has none."""
+        samples, within = self.samples, self.samples.within
         total, squares = (
             jnp.concatenate(of) for of in zip(*(one.moments() for one in prepared), strict=True)
         )
-        scale = 1 / padding.number(samples.n_x) + 1 / padding.number(samples.n_y)
-        roots = jnp.cbrt(values / jnp.where(total > 0, scale * total, 1))
+        n, n_x = padding.number(samples.n), padding.number(samples.n_x)
+        if within is not None and within.groups is not None:
+            n_x = n * within.of_x / len(within.strata)  # whatever the labels
+        unit = jnp.cbrt((1 / n_x + 1 / (n - n_x)) * total)
         width = 2 * squares / (9 * jnp.where(total > 0, total, 1) ** 2)  # 2/9ν
-        centre, spread = 1 - width, jnp.sqrt(width)
-        slopes = _slopes(roots, centre, spread) / jnp.where(total > 0, scale * total, 1)
-        return prepared, _scores(roots, centre, spread), slopes
+        return unit * (1 - width), unit * jnp.sqrt(width)
 
     @property
     def witness(self) -> FusedWitness:

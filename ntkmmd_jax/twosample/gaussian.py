@@ -225,10 +225,10 @@ def tiled_null(
     With labels l ∈ {0, 1}, u = l − n_X/n and c = 1/n_X + 1/n_Y, the weights are w = c u. Of
     q = uᵀKu, a = uᵀK1 and s = 1ᵀK1, the biased MMD² is c² q, and the unbiased one linear in all.
     """
-    n_x, n_y = padding.number(relabelling.n_x), padding.number(relabelling.n_y)
+    n_x, n_y = relabelling.sizes
     size = even_size(len(placed), TILE)
     points = tiled(placed, size)  # (tiles, size, ...)
-    u = relabelling.labels.astype(placed.dtype) - n_x / (n_x + n_y)
+    u = relabelling.labels.astype(placed.dtype) - jnp.reshape(n_x / (n_x + n_y), (-1, 1))
     v = padding.cleared(jnp.concatenate([u, jnp.ones_like(u[:1])]), relabelling.n, axis=1)
     v = tiled(v.T, size, fill=0).swapaxes(1, 2)  # (tiles, B + 2, size)
     # Weights sum to 0, so a constant may be taken off K: then sums over tiles cancel less.

@@ -73,6 +73,9 @@ class PairEvidence(Permutable, Averaged, Comparable):
             k_rows = jax.lax.optimization_barrier(jax.random.key(_SHARED_SEED))
         words = self._bits(k_rows, rows)
         h = self._swapped(words[observed])
+        if pool.chunk is not None:
+            later = self._bits(jax.random.fold_in(key, pool.chunk), rows)
+            words = jnp.where(pool.chunk == 0, words, later)
         values = jax.lax.map(lambda row: jnp.mean(signs(row, len(h)) * h), words)
         tolerance = 4 * jnp.finfo(h.dtype).eps * jnp.mean(jnp.abs(h))
         return Permuted(NullStatistics(values, tolerance), observed)

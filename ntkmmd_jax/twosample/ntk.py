@@ -151,7 +151,7 @@ class NTKMMD(WitnessTest):
         """
         if type(self) is not NTKMMD:
             return 0
-        if isinstance(self.calibrated_by, Full):
+        if self.train_fraction is None or isinstance(self.calibrated_by, Full):
             return POINTS if self.bins is None else 0
         return 65_536
 

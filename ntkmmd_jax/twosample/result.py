@@ -74,6 +74,7 @@ class TwoSampleResult:
     wealth: Wealth | None = None  # of a bet: after every block
     law: Tail | None = None  # under H0, where a formula gives p
     names: tuple[str, ...] | None = static(default=None)  # of the columns of data frames
+    drawn: Any = None  # () of `null`, how many p comes from, where that was not fixed beforehand
 
     @property
     def reject(self) -> jax.Array | bool:
@@ -105,7 +106,7 @@ class TwoSampleResult:
         head += ", standardized=True" * self.standardized
         if isinstance(self.pvalue, Tracer) or np.ndim(self.pvalue) != 0:
             return f"{head}, pvalue={self.pvalue})"
-        b = np.shape(self.null)[-1]
+        b = np.shape(self.null)[-1] if self.drawn is None else int(self.drawn)
         source = f"{b} permutations" if b else "no permutations"
         if self.law is not None:
             source = self.law.label
@@ -122,14 +123,15 @@ class TwoSampleResult:
 
     def concrete(self) -> "TwoSampleResult":
         """The same result in Python numbers, the p-value as an exact fraction of B + 1."""
-        b = len(self.null)
+        b = len(self.null) if self.drawn is None else 0
         p = float(self.pvalue)
         return dataclasses.replace(
             self,
             statistic=float(self.statistic),
             pvalue=round(p * (b + 1)) / (b + 1) if b and np.isfinite(p) else p,
             threshold=float(self.threshold),
-            null=np.asarray(self.null),
+            null=np.asarray(self.null)[: None if self.drawn is None else int(self.drawn)],
+            drawn=None if self.drawn is None else int(self.drawn),
             least=None if self.least is None else float(self.least),
             members=jax.tree.map(np.asarray, self.members),
             wealth=jax.tree.map(np.asarray, self.wealth),

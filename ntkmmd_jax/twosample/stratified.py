@@ -1,13 +1,14 @@
-"""Tests within strata and of pairs: `calibration.strata` says why, and which labellings."""
+"""Tests within strata, of pairs and of groups: `calibration.strata` and `.groups` say why."""
 
+import itertools
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.points import as_samples
-from ntkmmd_jax.calibration import as_strata, check_reach
-from ntkmmd_jax.twosample.calibrations import Full
+from ntkmmd_jax.calibration import Exchangeable, as_groups, as_strata, check_reach, labellings
+from ntkmmd_jax.twosample.calibrations import Permuting
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.result import TwoSampleResult
 
@@ -15,9 +16,14 @@ _POINTS = 8192  # whose kernel matrix is held
 
 
 def stratified_test(
-    test: TwoSampleTest, key: Any, x: Any, y: Any, strata: tuple[Any, Any]
+    test: TwoSampleTest,
+    key: Any,
+    x: Any,
+    y: Any,
+    strata: tuple[Any, Any] | None = None,
+    groups: tuple[Any, Any] | None = None,
 ) -> TwoSampleResult:
-    """A test of all data, with labels permuted within strata.
+    """A test of all data, with labels permuted within strata, or those of whole groups.
 
     Args:
         test: One that permutes the labels of all points.
@@ -25,22 +31,46 @@ def stratified_test(
         x: Anything array-like, one row per sample.
         y: Likewise, with the same features.
         strata: The stratum of every point of x, and of y: numbers, words, dates.
+        groups: The group of every point of x, and of y; no group is in both. With strata, groups
+            change labels within them.
     """
     x, y = as_samples(x, y)
-    whole = test.split_at is None and isinstance(test.calibrated_by, Full)
+    sizes = len(x), len(y)
+    whole = test.split_at is None and isinstance(test.calibrated_by, Permuting)
     if not (test.stratifies and whole):
         raise ValueError(
-            f"{test.described} does not permute the labels of all points, so that it has no "
-            "strata: use ntk-fuse, ntk-symmetric, gmmd, mmd-fuse, mmd-agg or a PermutationTest"
+            f"{test.described} does not permute the labels of all points, so that it has no strata "
+            "and no groups: use ntk-fuse, ntk-symmetric, gmmd, mmd-fuse, mmd-agg or a "
+            "PermutationTest"
         )
-    if len(x) + len(y) > _POINTS:
+    if sum(sizes) > _POINTS:
         raise ValueError(
-            f"strata are for at most {_POINTS} points, each labelled by itself; got "
-            f"{len(x)} + {len(y)}"
+            f"strata and groups are for at most {_POINTS} points; got {sizes[0]} + {sizes[1]}"
         )
-    found, ways = as_strata(*strata, len(x), len(y))
-    check_reach(ways, test.level, f"{len(x)} + {len(y)} points in {found.max() + 1} strata")
-    return test.answer(key, x, y, jnp.asarray(found))
+    if groups is not None:
+        return test.answer(key, x, y, _whole_groups(test.level, groups, sizes, strata))
+    assert strata is not None
+    found, ways = as_strata(*strata, *sizes)
+    where = f"{sizes[0]} + {sizes[1]} points in {found.max() + 1} strata"
+    check_reach(ways, test.level, where)
+    return test.answer(key, x, y, Exchangeable(jnp.asarray(found)))
+
+
+def _whole_groups(
+    level: Any, groups: tuple[Any, Any], sizes: tuple[int, int], strata: tuple[Any, Any] | None
+) -> Exchangeable:
+    """Groups that have enough labellings for the level."""
+    found, ways = as_groups(*groups, *sizes, strata)
+    of_x = found.of_x or 0
+    where = f"{of_x} + {len(found.strata) - of_x} groups"
+    if strata is not None:
+        where += f" in {int(found.strata.max()) + 1} strata"
+    advice = "take more groups"
+    if isinstance(level, float):
+        enough = (g for g in itertools.count(2) if labellings(g, g, even=True) * level >= 1)
+        advice += f" ({next(enough)} of each are enough, without strata)"
+    check_reach(ways, level, where, advice)
+    return found
 
 
 def pairs(n_x: int, n_y: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ntkmmd_jax as ntk
-from ntkmmd_jax.calibration import as_strata, relabel_within
+from ntkmmd_jax.calibration import Exchangeable, as_strata, relabel_within
 from ntkmmd_jax.twosample.contract import run_program
 from tests.conftest import LONG, binomial_band
 
@@ -23,7 +23,7 @@ TESTS = {
 
 def rates(test, draw, strata):
     """Rejection rates at 5 % with and without strata, over replicas of `draw`."""
-    strata = jnp.asarray(strata)
+    strata = Exchangeable(jnp.asarray(strata))
 
     def replica(key):
         k_data, k_test = jax.random.split(key)
@@ -101,11 +101,14 @@ def test_bad_strata_are_refused():
     x = np.random.default_rng(0).normal(size=(12, 2))
     with pytest.raises(ValueError, match="as many points; got 12 and 11"):
         ntk.two_sample_test(x, x[:11], paired=True)
-    with pytest.raises(ValueError, match="one stratum a point"):
+    with pytest.raises(ValueError, match="name one stratum a point"):
         ntk.two_sample_test(x, x, strata=([1, 2], [3]))
-    with pytest.raises(ValueError, match="has no strata: use ntk-fuse"):
+    missing = np.where(np.arange(12) < 2, np.nan, 1.0)
+    with pytest.raises(ValueError, match="2 points of y have no stratum"):
+        ntk.two_sample_test(x, x, strata=(np.ones(12), missing))
+    with pytest.raises(ValueError, match="has no strata and no groups: use ntk-fuse"):
         ntk.two_sample_test(x, x, paired=True, method="net")
     with pytest.raises(ValueError, match="can be relabelled in 1 different ways"):
         ntk.two_sample_test(x, x, strata=(np.zeros(12), np.ones(12)))
-    with pytest.raises(ValueError, match="give paired=True or strata"):
+    with pytest.raises(ValueError, match="give paired=True, or strata or groups"):
         ntk.two_sample_test(x, x, paired=True, strata=(np.zeros(12), np.ones(12)))
