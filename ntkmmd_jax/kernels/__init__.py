@@ -2,7 +2,9 @@
 
 from ntkmmd_jax.kernels.bins import bin_gram, gram_of_sums
 from ntkmmd_jax.kernels.collection import collection_bandwidths, exponents, rates
+from ntkmmd_jax.kernels.estimated import EstimatedMMD, estimate_mmd
 from ntkmmd_jax.kernels.filtered import Filtered, fit_filters
+from ntkmmd_jax.kernels.functions import GaussianKernel, TangentKernel
 from ntkmmd_jax.kernels.gaussian import (
     gaussian_kernel,
     gaussian_profile,
@@ -13,10 +15,14 @@ from ntkmmd_jax.kernels.gaussian import (
 from ntkmmd_jax.kernels.ntk import empirical_ntk, infinite_ntk, two_layer_ntk
 
 __all__ = [
+    "EstimatedMMD",
     "Filtered",
+    "GaussianKernel",
+    "TangentKernel",
     "bin_gram",
     "collection_bandwidths",
     "empirical_ntk",
+    "estimate_mmd",
     "exponents",
     "fit_filters",
     "gaussian_kernel",
