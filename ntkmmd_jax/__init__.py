@@ -24,7 +24,16 @@ from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._version import __version__ as __version__
 from ntkmmd_jax.kernels import empirical_ntk, infinite_ntk, two_layer_ntk
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
-from ntkmmd_jax.networks import Network, convnet, fourier, freeze, from_flax, mlp
+from ntkmmd_jax.networks import (
+    Network,
+    convnet,
+    embed,
+    fourier,
+    freeze,
+    from_flax,
+    mlp,
+    with_head,
+)
 from ntkmmd_jax.power.plan import plan
 from ntkmmd_jax.power.planned import Plan
 from ntkmmd_jax.power.sweep import power_sweep
@@ -37,6 +46,7 @@ from ntkmmd_jax.twosample import (
     Asymptotic,
     BettingTest,
     Bound,
+    Distance,
     Full,
     FusedNTK,
     GaussianMMD,
@@ -55,6 +65,7 @@ from ntkmmd_jax.twosample import (
     Tangent,
     TwoSampleResult,
     TwoSampleTest,
+    distance,
     k_sample_test,
     make_test,
     methods,
@@ -76,6 +87,7 @@ __all__ = [
     "BettingTest",
     "Bound",
     "Comparison",
+    "Distance",
     "Full",
     "FusedNTK",
     "GaussianMMD",
@@ -109,6 +121,8 @@ __all__ = [
     "compare",
     "convnet",
     "datasets",
+    "distance",
+    "embed",
     "empirical_ntk",
     "exact_witness",
     "fourier",
@@ -137,6 +151,7 @@ __all__ = [
     "two_layer_ntk",
     "two_sample_test",
     "use_cores",
+    "with_head",
 ]
 
 

@@ -13,6 +13,7 @@ from ntkmmd_jax.plotting.canvas import (
     save,
 )
 from ntkmmd_jax.plotting.compared import comparison, side_by_side
+from ntkmmd_jax.plotting.k_samples import pairs
 from ntkmmd_jax.plotting.powers import plan, power, powers, published
 from ntkmmd_jax.plotting.series import scan, segmentation
 from ntkmmd_jax.plotting.tested import members, report, result, wealth
@@ -28,6 +29,7 @@ __all__ = [
     "axes",
     "comparison",
     "members",
+    "pairs",
     "panels",
     "plan",
     "power",
