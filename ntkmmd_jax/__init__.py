@@ -32,7 +32,16 @@ from ntkmmd_jax.kernels import (
     two_layer_ntk,
 )
 from ntkmmd_jax.measure import SignedMeasure, signed_measure
-from ntkmmd_jax.networks import Network, convnet, fourier, freeze, from_flax, mlp
+from ntkmmd_jax.networks import (
+    Network,
+    convnet,
+    embed,
+    fourier,
+    freeze,
+    from_flax,
+    mlp,
+    with_head,
+)
 from ntkmmd_jax.power.plan import plan
 from ntkmmd_jax.power.planned import Plan
 from ntkmmd_jax.power.sweep import power_sweep
@@ -46,6 +55,7 @@ from ntkmmd_jax.twosample import (
     Asymptotic,
     BettingTest,
     Bound,
+    Distance,
     Explanation,
     Full,
     FusedNTK,
@@ -66,6 +76,7 @@ from ntkmmd_jax.twosample import (
     ToleranceResult,
     TwoSampleResult,
     TwoSampleTest,
+    distance,
     k_sample_test,
     make_test,
     methods,
@@ -90,6 +101,7 @@ __all__ = [
     "BettingTest",
     "Bound",
     "Comparison",
+    "Distance",
     "EstimatedMMD",
     "Explanation",
     "Full",
@@ -128,6 +140,8 @@ __all__ = [
     "compare",
     "convnet",
     "datasets",
+    "distance",
+    "embed",
     "empirical_ntk",
     "estimate_mmd",
     "exact_witness",
@@ -159,6 +173,7 @@ __all__ = [
     "two_layer_ntk",
     "two_sample_test",
     "use_cores",
+    "with_head",
 ]
 
 

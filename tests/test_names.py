@@ -34,7 +34,8 @@ def keys():
 def test_keys_come_first_and_have_no_default():
     found = {name: (place, parameter) for name, place, parameter in keys()}
     # The outermost conveniences:
-    for name in ("two_sample_test", "sharded_test", "k_sample_test", "plan", "segment"):
+    outermost = ("two_sample_test", "sharded_test", "k_sample_test", "distance", "plan", "segment")
+    for name in outermost:
         place, parameter = found.pop(name)
         assert parameter.kind is parameter.KEYWORD_ONLY
         assert parameter.default == 0

@@ -29,6 +29,13 @@ def test_kept_with_outputs_and_small(path):
     assert not [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"]
 
 
+def test_opens_with_what_one_learns(path):
+    first = nbformat.read(path, as_version=4).cells[0]
+    title, learned, *_ = first.source.split("\n\n")
+    assert first.cell_type == "markdown" and title.startswith(f"# {path.stem.split('_')[0]}. ")
+    assert learned.startswith("**What you learn:** ")
+
+
 def test_runs(path, tmp_path, monkeypatch):
     """A cell that raises makes `execute` raise; nothing outside the temporary folder is needed."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))

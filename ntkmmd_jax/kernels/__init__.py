@@ -13,11 +13,13 @@ from ntkmmd_jax.kernels.gaussian import (
     squared_distances,
 )
 from ntkmmd_jax.kernels.ntk import empirical_ntk, infinite_ntk, two_layer_ntk
+from ntkmmd_jax.kernels.polynomial import PolynomialKernel, polynomial_kernel
 
 __all__ = [
     "EstimatedMMD",
     "Filtered",
     "GaussianKernel",
+    "PolynomialKernel",
     "TangentKernel",
     "bin_gram",
     "collection_bandwidths",
@@ -31,6 +33,7 @@ __all__ = [
     "infinite_ntk",
     "median_bandwidth",
     "median_distance",
+    "polynomial_kernel",
     "rates",
     "squared_distances",
     "two_layer_ntk",

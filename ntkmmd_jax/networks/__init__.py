@@ -1,20 +1,11 @@
 """Networks f(x; θ): pairs of pure functions, some leaves of θ frozen; ours, flax's or anybody's."""
 
 from ntkmmd_jax.networks.check import check_network
-from ntkmmd_jax.networks.network import (
-    Network,
-    NetworkLike,
-    Params,
-    as_network,
-    convnet,
-    freeze,
-    from_flax,
-    merged,
-    mlp,
-    rebuild,
-    restored,
-)
+from ntkmmd_jax.networks.features import embed
+from ntkmmd_jax.networks.modules import NetworkLike, as_network, freeze, from_flax, with_head
+from ntkmmd_jax.networks.network import Network, Params, merged
 from ntkmmd_jax.networks.random_features import fourier
+from ntkmmd_jax.networks.shipped import convnet, mlp, rebuild, restored
 
 __all__ = [
     "Network",
@@ -23,6 +14,7 @@ __all__ = [
     "as_network",
     "check_network",
     "convnet",
+    "embed",
     "fourier",
     "freeze",
     "from_flax",
@@ -30,4 +22,5 @@ __all__ = [
     "mlp",
     "rebuild",
     "restored",
+    "with_head",
 ]

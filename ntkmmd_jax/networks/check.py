@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 _N_POINTS = 4
 _SAME_PLACE = 1e-5  # relative, of one row of two batches, by the same program
 _OTHER_PLACE = 0.03  # relative: other rows, or of a batch of another size, may round otherwise
+_WEIGHTS = "the weights that it was given are not its own, or are none of samples of this shape"
 _HINTS = {
+    errors.ScopeCollectionNotFound: _WEIGHTS,
+    errors.ScopeParamNotFoundError: _WEIGHTS,
+    errors.ScopeParamShapeError: _WEIGHTS,
     errors.InvalidRngError: "it draws random numbers: set deterministic=True in its dropout",
     errors.ModifyScopeVariableError: (
         "it updates statistics of the batch: set use_running_average=True"

@@ -12,6 +12,7 @@ differences that are alike in all coordinates, |√d Δ_j| = |Δ|. A difference 
 out, and what only several of them show together is not seen.
 """
 
+import dataclasses
 import functools
 import math
 from typing import Any
@@ -23,7 +24,9 @@ from flax import linen
 
 from ntkmmd_jax._lib.checks import positive, whole
 from ntkmmd_jax._lib.normals import normal
-from ntkmmd_jax.networks.network import CONSTRUCTORS, Network, from_flax
+from ntkmmd_jax.networks.modules import from_flax
+from ntkmmd_jax.networks.network import Network
+from ntkmmd_jax.networks.shipped import CONSTRUCTORS
 
 LAWS = ("gaussian", "cauchy")
 
@@ -88,14 +91,7 @@ def fourier(
 def _built(**options: Any) -> Network:
     """One object per configuration, so that equal networks share one compiled program."""
     built = from_flax(Fourier(**options), frozen="frequencies")
-    return Network(
-        built.init,
-        built.apply,
-        frozen=built.frozen,
-        collection=built.collection,
-        recipe=("fourier", tuple(options.items())),
-        module=built.module,
-    )
+    return dataclasses.replace(built, recipe=("fourier", tuple(options.items())))
 
 
 CONSTRUCTORS["fourier"] = fourier

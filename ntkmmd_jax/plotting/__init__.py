@@ -15,6 +15,7 @@ from ntkmmd_jax.plotting.canvas import (
 )
 from ntkmmd_jax.plotting.compared import comparison, side_by_side
 from ntkmmd_jax.plotting.explained import coordinates, explanation, extremes, witness_map
+from ntkmmd_jax.plotting.k_samples import pairs
 from ntkmmd_jax.plotting.powers import plan, power, powers, published
 from ntkmmd_jax.plotting.series import scan, segmentation
 from ntkmmd_jax.plotting.tested import members, report, result, wealth
@@ -35,6 +36,7 @@ __all__ = [
     "extremes",
     "figure",
     "members",
+    "pairs",
     "panels",
     "plan",
     "power",

@@ -15,6 +15,7 @@ from ntkmmd_jax.twosample.bet import BettingTest
 from ntkmmd_jax.twosample.c2st import C2ST
 from ntkmmd_jax.twosample.calibrations import Asymptotic, Bound, Full, Normal, Permutation
 from ntkmmd_jax.twosample.contract import TwoSampleTest
+from ntkmmd_jax.twosample.distances import Distance, distance
 from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
 from ntkmmd_jax.twosample.explained import Explanation
 from ntkmmd_jax.twosample.fuse import MMDFuse
@@ -115,10 +116,14 @@ def default_method(options: Iterable[str] = ()) -> str:
 
 
 def shipped_test(method: str, *, standardize: bool | None = None, **options: Any) -> TwoSampleTest:
-    """The test of a name as `two_sample_test` runs it: standardised, if it has a network."""
+    """The test of a name as `two_sample_test` runs it: standardised, if it has a network.
+
+    A pretrained network, whose weights belong to points as they are, sees them as they are.
+    """
     test = make_test(method, **options)
     if standardize is None:
-        standardize = test.standardize or bool(test.networks)
+        pretrained = any(network.pretrained for network in test.networks)
+        standardize = (test.standardize or bool(test.networks)) and not pretrained
     return dataclasses.replace(test, standardize=standardize)
 
 
@@ -152,7 +157,8 @@ def two_sample_test(
             "adaptive": as many as the verdict takes, which is calibration=Adaptive().
         standardize: Whether the test sees every coordinate with mean 0 and spread 1 of the pooled
             sample (images: every channel); the witness takes points as they are all the same. By
-            default, methods that have a network do: on data of other scales it sees little.
+            default, methods that have a network do, unless it is pretrained: on data of other
+            scales it sees little.
         strata: The stratum of every point of x, and of y (a hospital, a day): labels are permuted
             within strata only, where samples differ in what is not asked about. For tests of all
             data: "ntk-fuse", "ntk-symmetric", "gmmd", "mmd-fuse", "mmd-agg".
@@ -215,6 +221,7 @@ __all__ = [
     "Asymptotic",
     "BettingTest",
     "Bound",
+    "Distance",
     "Explanation",
     "Full",
     "FusedNTK",
@@ -237,6 +244,7 @@ __all__ = [
     "TwoSampleTest",
     "as_key",
     "default_method",
+    "distance",
     "k_sample_test",
     "make_test",
     "methods",

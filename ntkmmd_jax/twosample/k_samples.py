@@ -65,6 +65,12 @@ class KSampleResult:
         about |= {"names": list(self.names), "sizes": list(self.sizes)}
         return {**about, **matrices, "adjusted": self.adjusted.tolist()}
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the distances of all pairs and their adjusted p-values; returns the axes."""
+        from ntkmmd_jax import plotting
+
+        return plotting.pairs(self, ax)
+
     def __repr__(self) -> str:
         said = "not all come from one law" if self.reject else "no evidence against one law"
         lines = [f"{len(self.names)} samples: p = {float(self.pvalue):.4g}, {said}"]
@@ -83,7 +89,7 @@ def k_sample_test(
     key: Any = 0,
     level: float = 0.05,
     n_permutations: int = 400,
-    standardize: bool = True,
+    standardize: bool | None = None,
 ) -> KSampleResult:
     """Test whether several samples come from one distribution, and which of them differ.
 
@@ -95,7 +101,8 @@ def k_sample_test(
         level: The probability of a false rejection of "one law", exact; and at most that of naming
             any pair that does not differ.
         n_permutations: Label permutations behind every p-value.
-        standardize: Whether the network sees coordinates of pooled mean 0 and spread 1.
+        standardize: Whether the network sees coordinates of pooled mean 0 and spread 1; by default,
+            unless it is pretrained.
 
     Beyond 1,024 points, sums over about as many bins are labelled instead, and what fills no bin of
     its sample is left out.
@@ -115,6 +122,7 @@ def k_sample_test(
     check_level(level / pairs, n_permutations)  # of the smallest adjusted p-value
     network = mlp() if network is None else as_network(network)
     check_network(network, arrays[0].shape[1:])
+    standardize = not network.pretrained if standardize is None else standardize
     size = -(-sum(sizes) // _POINTS)  # points of a bin
     bins = tuple(n // size for n in sizes)
     few = sorted(bins)[:2]

@@ -20,7 +20,7 @@ from ntkmmd_jax._lib.progress import track, working
 from ntkmmd_jax.calibration import check_level, check_reach, labellings
 from ntkmmd_jax.measure import Bins
 from ntkmmd_jax.networks import Network, NetworkLike, as_network, check_network
-from ntkmmd_jax.networks.network import is_module
+from ntkmmd_jax.networks.modules import is_module
 from ntkmmd_jax.training import binned
 from ntkmmd_jax.twosample.binned import bins_of
 from ntkmmd_jax.twosample.calibrations import Permutation

@@ -4,6 +4,7 @@ import json
 
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -74,3 +75,27 @@ def test_bad_input_is_refused():
         ntk.k_sample_test(A, B, C, names=("a", "b"))
     with pytest.raises(ValueError, match="cannot reach level"):
         ntk.k_sample_test(A, B, C, n_permutations=40)
+
+
+@pytest.mark.parametrize("k", [3, 14])
+def test_plot(k):
+    """Distances below the diagonal, p-values above it; marks only, of many samples."""
+    odd = np.arange(k) == 1
+    apart = odd[:, None] != odd  # the second differs from all others
+    distances, adjusted = np.where(apart, 2.5, 0.0), np.where(apart, 0.003, 1.0)
+    names = {"names": tuple(map(str, range(k))), "sizes": (20,) * k}
+    ax = ntk.KSampleResult(4.0, 0.001, distances, adjusted, adjusted, 0.05, **names).plot()
+    try:
+        below = np.tri(k, k=-1, dtype=bool)
+        shown = np.ma.filled(ax.images[0].get_array(), np.nan)
+        np.testing.assert_array_equal(shown, np.where(below, distances, np.nan))
+        texts = {tuple(map(int, text.get_position())): text.get_text() for text in ax.texts}
+        if k == 3:
+            assert texts[1, 0] == texts[2, 1] == "0.003" and texts[0, 1] == "2.5"
+            assert texts[2, 0] == "1" and texts[0, 2] == "0" and len(texts) == 6
+        else:
+            marked = {tuple(map(int, place)) for place in ax.lines[0].get_xydata()}
+            assert not texts and marked == {(1, 0), *((j, 1) for j in range(2, k))}
+        assert "not all come from one law" in ax.get_title()
+    finally:
+        plt.close(ax.figure)
