@@ -29,9 +29,10 @@ from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.padding import number
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.twosample.calibrations import Permuting, law_result
+from ntkmmd_jax.twosample.calibrations import Permuting
 from ntkmmd_jax.twosample.evidence import Evidence, Law, Permutable, Permuted, Pool, Relabelled
 from ntkmmd_jax.twosample.result import TwoSampleResult
+from ntkmmd_jax.twosample.verdicts import law_result
 
 _CHUNK = 200  # labellings drawn at once
 

@@ -101,10 +101,7 @@ class TwoSampleTest:
         return self.answer(key, *as_samples(x, y))
 
     def in_bucket(self, key: Any, x: Any, y: Any) -> TwoSampleResult:
-        """The same test in a program for many sizes (see `pooled`), where the test has one.
-
-        Same labellings, same p-value but for rounding. The arrays are concrete ones.
-        """
+        """The same in a program for many sizes (see `pooled`), where there is one; not traced."""
         x, y = as_samples(x, y)
         fits = isinstance(self.calibrated_by, Permuting) and len(x) + len(y) <= self.pads_up_to
         return self.answer(key, x, y, bucket=fits)

@@ -23,10 +23,10 @@ from ntkmmd_jax.kernels import gram_of_sums
 from ntkmmd_jax.measure import Bins
 from ntkmmd_jax.networks import Params
 from ntkmmd_jax.training.binned import BinnedStream
-from ntkmmd_jax.twosample.calibrations import permuted_result
 from ntkmmd_jax.twosample.evidence import Permuted
 from ntkmmd_jax.twosample.ntk import NTKMMD
 from ntkmmd_jax.twosample.result import TwoSampleResult
+from ntkmmd_jax.twosample.verdicts import permuted_result
 
 _WEIGHTS = 8192  # of the network, whose products are taken at once
 
