@@ -19,6 +19,7 @@ RESULTS |= {"PilotNull", "TwoSampleResult", "TwoSampleTest"}
 
 LATER = {"Network", "convnet", "freeze", "from_flax"}
 NOT_HERE = {"use_cores"}  # which must come before the first use of JAX
+NOT_HERE |= {"Full", "Asymptotic", "Bound"}  # without options of their own, used as `Normal` is
 
 
 def surface():

@@ -1,20 +1,22 @@
-"""What griffe cannot know of this package: records are dataclasses, and fields have comments.
+"""What griffe cannot know of this package: records are dataclasses, whose help completes itself.
 
-A class under `@record` has the signature of a dataclass, and `static(…)` is a field of it. The
-comments of fields, on their line or on the lines right above, become the section `Attributes:` of
-the class, unless it has one. A docstring's `Example:` is a doctest, which griffe calls `Examples:`.
+A class under `@record` has the signature of a dataclass, and `static(…)` is a field of it. Its
+docstring is the one that Python has (`_lib/help.py`): fields that it does not explain are explained
+by its bases, or by their comments. `Example:` is a doctest, which griffe calls `Examples:`.
 """
 
+import importlib
+import inspect
+import operator
 import re
 
 import griffe
 
-TRAILING = re.compile(r"#\s?(.*)$")
 EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 
 
 class Records(griffe.Extension):
-    """Comments of fields as attributes; `@record` as `@dataclass`; examples as doctests."""
+    """Help as Python has it; `@record` as `@dataclass`; examples as doctests."""
 
     def on_instance(self, *, obj: griffe.Object, **_) -> None:
         """Examples."""
@@ -37,37 +39,10 @@ class Records(griffe.Extension):
 
 
 def _list_fields(cls: griffe.Class) -> None:
-    if cls.docstring is None or "Attributes:" in cls.docstring.value:
+    """What `help` says of the class: all of its fields, explained."""
+    if cls.docstring is None:
         return
-    lines = cls.module.lines_collection[cls.module.filepath]
-    said = {
-        name: text
-        for name, one in cls.members.items()
-        if one.is_attribute
-        and one.annotation is not None
-        and not name.startswith("_")
-        and "ClassVar" not in str(one.annotation)
-        and "property" not in one.labels
-        and (text := _comment(lines, one.lineno, one.endlineno))
-    }
-    if said:
-        listed = "\n".join(f"    {name}: {text}" for name, text in said.items())
-        cls.docstring.value += f"\n\nAttributes:\n{listed}"
-
-
-def _comment(lines: list[str], first: int, last: int) -> str:
-    if found := TRAILING.search(lines[last - 1]):
-        return _sentence([found[1]])
-    said = []
-    for line in reversed(lines[: first - 1]):
-        if not line.strip().startswith("#"):
-            break
-        said.insert(0, line.strip().lstrip("# "))
-    return _sentence(said)
-
-
-def _sentence(said: list[str]) -> str:
-    """With a capital; a shape of `()` in a word."""
-    text = re.sub(r"^\(\)(?=,| |$)", "scalar:", " ".join(said)).removesuffix(":")
-    text = text.replace("scalar:,", "scalar,")
-    return text[:1].upper() + text[1:]
+    module = importlib.import_module(cls.module.path)
+    own = cls.path.removeprefix(f"{cls.module.path}.")
+    said = inspect.getdoc(operator.attrgetter(own)(module)) or ""
+    cls.docstring.value = EXAMPLE.sub("Examples:", said)

@@ -78,8 +78,8 @@ def _comments(cls: type) -> dict[str, str]:
 
 def _entry(item: tuple[str, str]) -> str:
     name, said = item
-    indents = {"initial_indent": " " * 4, "subsequent_indent": " " * 8}
-    return textwrap.fill(f"{name}: {said}", _WIDTH, **indents)
+    text = f"{name}: {said}"
+    return textwrap.fill(text, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
 
 
 def _before_example(doc: str, section: str) -> str:

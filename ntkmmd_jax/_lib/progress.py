@@ -6,6 +6,7 @@ for XLA is called what it is.
 """
 
 import contextlib
+import operator
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -62,8 +63,11 @@ def track(
     with _display(*_COLUMNS, show=show, transient=False) as progress:
         if progress is None:
             yield from items
-        else:
-            yield from progress.track(items, total=total, description=description)
+            return
+        task = progress.add_task(description, total=total or operator.length_hint(items) or None)
+        for item in items:
+            yield item
+            progress.advance(task)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, dataclass_transform
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.tree_util import GetAttrKey
 
 from ntkmmd_jax._lib.help import with_help
@@ -96,11 +97,11 @@ def check_record(one: Any) -> None:
         )
 
 
-def shown(one: Any) -> str:
+def shown(self: Any) -> str:
     """A dataclass in one line: what is not as it is by default, arrays by type and shape."""
-    fields = [f for f in dataclasses.fields(one) if f.repr and not _is_default(one, f)]
-    told = (f"{field.name}={brief(getattr(one, field.name))}" for field in fields)
-    return f"{type(one).__name__}({', '.join(told)})"
+    fields = [f for f in dataclasses.fields(self) if f.repr and not _is_default(self, f)]
+    told = (f"{field.name}={brief(getattr(self, field.name))}" for field in fields)
+    return f"{type(self).__name__}({', '.join(told)})"
 
 
 def brief(value: Any) -> str:
@@ -129,7 +130,7 @@ def _brief_array(value: Any) -> str:
     if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return "key" if value.ndim == 0 else f"{value.shape} keys"
     on_host = isinstance(value, np.ndarray | np.generic)
-    concrete = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
+    concrete = isinstance(value, jax.Array) and not isinstance(value, Tracer)
     if value.ndim == 0 and (on_host or (concrete and value.is_fully_addressable)):
         return brief(value.item())
     return f"{value.dtype}[{','.join(map(str, value.shape))}]"

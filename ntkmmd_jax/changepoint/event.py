@@ -40,7 +40,8 @@ class Event:
     @classmethod
     def from_dict(cls, made: dict[str, Any]) -> "Event":
         """The event that `to_dict` has described."""
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in made.items()})
+        plain: Any = {name: tuple(v) if isinstance(v, list) else v for name, v in made.items()}
+        return cls(**plain)
 
     def __str__(self) -> str:
         said = f"alarm at frame {self.time}: {self.statistic:.4g} > {self.threshold:.4g}"

@@ -43,7 +43,7 @@ class Detector:
         """Take frames; on an error the detector stays as it was."""
         frames = as_frames(frames, self.state.reference.shape[1:])
         state, report = run(self.state, frames)
-        check_statistics(report.statistics[report.looked])
+        check_statistics(np.asarray(report.statistics[report.looked]))
         self.state = state
         return report
 
@@ -70,4 +70,5 @@ def run(state: State, frames: jax.Array) -> tuple[State, Report]:
         with working("frames"):
             state, report = jitted_step(state, part, n)
             reports.append(jax.tree.map(lambda leaf, n=n: np.asarray(leaf)[:n], report))
-    return state, jax.tree.map(lambda *leaves: np.concatenate(leaves), *reports)
+    whole: Any = jax.tree.map(lambda *leaves: np.concatenate(leaves), *reports)
+    return state, whole

@@ -25,7 +25,7 @@ def detect(
         str,
         typer.Option(
             help="Frames without change, as 0:300; required, unless a --state goes on",
-            show_default="required",
+            show_default=False,
         ),
     ] = "",
     window: Annotated[

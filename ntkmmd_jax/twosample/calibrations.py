@@ -115,13 +115,7 @@ class Permutation(Permuting):
 
 @record
 class Full(Permuting):
-    """Permute the labels of all points, those behind the witness included.
-
-    Example:
-        >>> import ntkmmd_jax as ntk
-        >>> ntk.NTKMMD(calibration=ntk.Full()).method
-        'ntk-full'
-    """
+    """Permute the labels of all points, those behind the witness included."""
 
     word: ClassVar[str] = "full"
     needs: ClassVar[type[Evidence]] = Refittable
@@ -163,13 +157,7 @@ class Normal(Calibration):
 
 @record
 class Asymptotic(Calibration):
-    """Hold the statistic against its limit law, a χ², weighted χ² or F law.
-
-    Example:
-        >>> import ntkmmd_jax as ntk
-        >>> ntk.MeanEmbedding(calibration=ntk.Asymptotic()).calibration
-        Asymptotic()
-    """
+    """Hold the statistic against its limit law, a χ², weighted χ² or F law."""
 
     word: ClassVar[str] = "asymptotic"
     needs: ClassVar[type[Evidence]] = Limited
@@ -185,13 +173,7 @@ class Asymptotic(Calibration):
 
 @record
 class Bound(Calibration):
-    """Take the threshold of the paper's theorems.
-
-    Example:
-        >>> import ntkmmd_jax as ntk
-        >>> ntk.NTKMMD(train_fraction=None, calibration=ntk.Bound()).calibration
-        Bound()
-    """
+    """Take the threshold of the paper's theorems (Cheng & Xie 2021)."""
 
     word: ClassVar[str] = "theory"
     needs: ClassVar[type[Evidence]] = Bounded
