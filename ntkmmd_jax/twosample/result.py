@@ -143,7 +143,7 @@ class TwoSampleResult:
             "pvalue": float(self.pvalue),
             "level": float(self.level),
             "reject": None if np.isnan(self.pvalue) else bool(self.reject),
-            "n_permutations": len(self.null),
+            "n_permutations": len(self.null) if self.drawn is None else int(self.drawn),
             **members,
             **stop,
             "standardized": self.standardized,
@@ -156,7 +156,7 @@ class TwoSampleResult:
         """
         from ntkmmd_jax import plotting
 
-        return plotting.result(self, ax=ax)
+        return plotting.result(self if self.drawn is None else self.concrete(), ax=ax)
 
     def save(self, path: str | os.PathLike) -> Path:
         """Save to one `.npz` file, the witness included; `load` reads it back."""
