@@ -39,10 +39,14 @@ _CHUNK = 200  # labellings drawn at once
 
 @record
 class Adaptive(Permuting):
-    """Permute labels until the verdict is clear: about 150 times under H0, 400 where it is plain.
+    """Permute labels until the verdict is clear: some 130 times under H0, 400 where it is plain.
 
-    Its p-value is exact as that of a fixed number is, and known to about 1/√h of itself.
-    Attributes: `at_most` is B, `exceedances` h, `clear` c of the module's first lines.
+    Its p-value is valid as that of a fixed number is, and known to about 1/√h of itself.
+
+    Attributes:
+        at_most: B, the most labellings that are drawn.
+        exceedances: h, that many at least as large as T are enough.
+        clear: c, none among so many is enough.
 
     Example:
         >>> import numpy as np
@@ -61,11 +65,18 @@ class Adaptive(Permuting):
     clear: int = static(default=399, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.n_permutations is not None or self.shared_pool is not None:
+            raise ValueError("Adaptive draws as many permutations as it takes: set at_most")
         whole("at_most", self.at_most, _CHUNK)
         whole("exceedances", self.exceedances)
         whole("clear", self.clear)
         if self.clear > self.at_most:
             raise ValueError(f"clear = {self.clear} is more than at_most = {self.at_most}")
+
+    def numbered(self, test: Any) -> "Adaptive":
+        """The same: its numbers are its own."""
+        del test
+        return self
 
     def check(self, test: Any) -> None:
         """Refuse a level that cannot be reached, and a statistic that is a rank in its pool."""

@@ -11,6 +11,7 @@ from ntkmmd_jax.networks import Network, restored
 from ntkmmd_jax.sequential import recipe as wagers
 from ntkmmd_jax.sequential.bets import AGRAPA, ONS
 from ntkmmd_jax.sequential.learners import Learner
+from ntkmmd_jax.twosample.adaptive import Adaptive
 from ntkmmd_jax.twosample.bet import BettingTest
 from ntkmmd_jax.twosample.calibrations import Calibration
 from ntkmmd_jax.twosample.contract import TwoSampleTest
@@ -29,6 +30,8 @@ def recipe(test: TwoSampleTest) -> dict[str, Any]:
             return wagers.recipe(value)
         if isinstance(value, tuple(_MEMBERS.values())):
             return {"class": type(value).__name__, "options": plain(fields_of(value), other)}
+        if isinstance(value, Adaptive):
+            return plain(fields_of(value), other)
         if isinstance(value, Calibration) and not jax.tree.leaves(value):
             return value.word  # its numbers are options of the test
         if isinstance(value, jax.Array | np.ndarray | np.generic):
@@ -53,6 +56,8 @@ def from_recipe(made: dict[str, Any], network: Any = None) -> TwoSampleTest:
         return _bet(made["options"], network)
     options = _options(made["options"], network)
     options.pop("pilot", None)  # of earlier versions, always None
+    if isinstance(options.get("calibration"), dict):  # the one with numbers of its own
+        options["calibration"] = Adaptive(**options["calibration"])
     if "members" in options:
         members = made["options"]["members"]
         options["members"] = tuple(

@@ -152,7 +152,7 @@ class TwoSampleResult:
             "pvalue": float(self.pvalue),
             "level": float(self.level),
             "reject": None if np.isnan(self.pvalue) else bool(self.reject),
-            "n_permutations": len(self.null),
+            "n_permutations": len(self.null) if self.drawn is None else int(self.drawn),
             **members,
             **stop,
             "standardized": self.standardized,
@@ -169,7 +169,7 @@ class TwoSampleResult:
         """
         from ntkmmd_jax import plotting
 
-        return plotting.result(self, ax=ax)
+        return plotting.result(self if self.drawn is None else self.concrete(), ax=ax)
 
     def explain(
         self,

@@ -24,9 +24,11 @@ from ntkmmd_jax._lib.checks import positive
 from ntkmmd_jax._lib.points import as_points, as_samples, check_finite
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.tiles import tile_by_tile
 from ntkmmd_jax.calibration import check_level
 from ntkmmd_jax.kernels import EstimatedMMD, GaussianKernel, estimate_mmd
 
+_ROWS = 256  # of kernel matrices that are held at once
 _FEW = 50  # points of each, below which the normal law is not measured to hold
 
 
@@ -203,17 +205,16 @@ def _estimate(kernel: Any, x: jax.Array, y: jax.Array) -> EstimatedMMD:
 def _moved(kernel: Any, points: jax.Array, changed: jax.Array) -> jax.Array:
     """√ of the mean of ⟨φ(z_i) − φ(z'_i), φ(z_j) − φ(z'_j)⟩ over i ≠ j, 0 if it is negative."""
 
-    def row(pair: tuple[jax.Array, jax.Array]) -> jax.Array:
-        before, after = (one[None] for one in pair)
-        return jnp.sum(kernel(before, points) - kernel(before, changed)) - jnp.sum(
-            kernel(after, points) - kernel(after, changed)
-        )
+    def rows(pairs: jax.Array) -> jax.Array:
+        before, after = pairs[:, 0], pairs[:, 1]
 
-    def own(pair: tuple[jax.Array, jax.Array]) -> jax.Array:
-        both = jnp.stack(pair)
-        k = kernel(both, both)
-        return k[0, 0] - k[0, 1] - k[1, 0] + k[1, 1]
+        def moved(z: jax.Array, changed: jax.Array) -> jax.Array:
+            return (kernel(before, z) - kernel(before, changed)) - (
+                kernel(after, z) - kernel(after, changed)
+            )
 
-    n = len(points)
-    rows = jax.lax.map(lambda pair: row(pair) - own(pair), (points, changed), batch_size=64)
-    return jnp.sqrt(jnp.maximum(rows.sum() / (n * (n - 1)), 0))
+        return moved(points, changed).sum(1) - jnp.diagonal(moved(before, after))
+
+    n = float(len(points))
+    total = tile_by_tile(rows, jnp.stack([points, changed], axis=1), _ROWS).sum()
+    return jnp.sqrt(jnp.maximum(total / (n * (n - 1)), 0))

@@ -1,6 +1,7 @@
 """As many permutations as it takes: the p-value by hand, its level, and where it stops."""
 
 import dataclasses
+import json
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import pytest
 import ntkmmd_jax as ntk
 from ntkmmd_jax.calibration import NullStatistics
 from ntkmmd_jax.twosample.evidence import Permuted, Refittable
+from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 from tests.conftest import LONG, binomial_band
 
 KEY = jax.random.key(4)
@@ -112,9 +114,13 @@ def test_within_groups():
 def test_what_cannot_adapt_is_refused():
     with pytest.raises(ValueError, match="ranks the labellings of one pool"):
         ntk.MMDAgg(calibration=ntk.Adaptive())
-    with pytest.raises(ValueError, match="use Adaptive\\(clear=1999"):
-        ntk.GaussianMMD(calibration=ntk.Adaptive(), level=0.001 * 10 / 1.0001)
+    with pytest.raises(ValueError, match="use Adaptive\\(clear=3999"):
+        ntk.GaussianMMD(calibration=ntk.Adaptive(), level=0.005)
+    with pytest.raises(ValueError, match="as many permutations as it takes: set at_most"):
+        ntk.Adaptive(99)
     with pytest.raises(ValueError, match="clear = 500 is more than at_most = 400"):
         ntk.Adaptive(at_most=400, clear=500)
     kept = dataclasses.replace(ntk.GaussianMMD(calibration=SMALL), level=0.1)
     assert kept.calibrated_by.exceedances == 5  # `replace` keeps the calibration's own numbers
+    back = from_recipe(json.loads(json.dumps(recipe(kept))))
+    assert (back.calibrated_by.exceedances, back.calibrated_by.clear, back.level) == (5, 199, 0.1)
