@@ -1,4 +1,4 @@
-"""Bias, error and coverage of `distance`: `python benchmarks/distances.py [runs] [most n]`.
+"""Bias, error and coverage of `distance`: `python benchmarks/distances.py [runs] [largest n]`.
 
 x ~ N(0, I), y ~ N(δ, I) in 10 dimensions, where MMD² of the Gaussian and of the polynomial kernel
 have closed forms; that of the tangent kernel, at one θ0, is ⟨v_1, v_2⟩ of two large samples.

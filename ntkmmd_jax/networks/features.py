@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.checks import whole
@@ -68,6 +69,6 @@ def _function(embedding: Any, samples: Any) -> Callable[[np.ndarray], Any]:
             "the network of an embedding must have weights: give them, as "
             "from_flax(module, params=...), or give an nnx module that has been trained"
         )
-    params = network.init(jax.random.key(0), np.asarray(samples[:1]))
+    params = network.init(jax.random.key(0), jnp.asarray(samples[:1]))
     apply = jax.jit(network.apply)
     return lambda batch: apply(params, batch)

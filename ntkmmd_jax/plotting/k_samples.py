@@ -31,17 +31,18 @@ def pairs(found: "KSampleResult", ax: Any = None) -> Any:
             text, colour = f"{adjusted[i, j]:.2g}", VERMILION if differs else GREY
         weight = "bold" if differs else "normal"
         ax.text(j, i, text, ha="center", va="center", color=colour, weight=weight, fontsize=size)
-    if k > _WRITTEN:  # no room for numbers: marks where pairs differ
+    if k > _WRITTEN:  # no room for numbers
         ax.plot(*np.argwhere((adjusted <= level) & ~below).T[::-1], "s", color=VERMILION, ms=4)
     ax.plot([-0.5, k - 0.5], [-0.5, k - 0.5], color=GREY, lw=0.8)
     names = [f"{name}\nn = {n:,}" for name, n in zip(found.names, found.sizes, strict=True)]
-    slanted = {"rotation": 45, "ha": "right"} if k > 4 else {}
-    ax.set_xticks(range(k), names, fontsize="small", **slanted)
+    slanted = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if k > 4 else {}
+    ax.set_xticks(range(k), found.names, fontsize="small", **slanted)
     ax.set_yticks(range(k), names, fontsize="small")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     verdict = "not all come from one law" if found.reject else "no evidence against one law"
     said = f"all: p = {float(found.pvalue):.2g}, {verdict}\n"
-    about = f"above: adjusted p-values, ≤ {level:g} in orange"
+    shown = "adjusted p-values" if k <= _WRITTEN else "marks of adjusted p-values"
+    about = f"above: {shown}, ≤ {level:g} in orange"
     ax.set_title(said + about, fontsize="medium")
     return ax

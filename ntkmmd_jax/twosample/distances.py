@@ -193,8 +193,9 @@ def _fixed(key: jax.Array, kernel: Any, x: jax.Array) -> Kernel:
         return PolynomialKernel()
     if not callable(kernel):
         raise ValueError(f"kernel is one of {_KERNELS} or a function of (x1, x2); got {kernel!r}")
+    given: Any = kernel
     plain = jax.tree_util.all_leaves([kernel])  # a function, and no pytree of its own
-    return Partial(kernel) if plain else kernel
+    return Partial(given) if plain else given
 
 
 @jit(static_argnames="blocks")
