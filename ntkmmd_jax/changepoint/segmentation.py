@@ -31,7 +31,7 @@ import numpy as np
 
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.keys import as_key
-from ntkmmd_jax._lib.points import as_array, check_finite
+from ntkmmd_jax._lib.points import as_array, check_finite, column_names
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import track, working
 from ntkmmd_jax._lib.ranks import normal_scores
@@ -164,9 +164,9 @@ def _without_clocks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _names(series: Any, kept: np.ndarray) -> tuple[str, ...] | None:
     """Names of the columns that were kept: of a data frame, or their numbers if any was not."""
-    columns = getattr(series, "columns", None)
-    if columns is not None and len(list(columns)) > kept.max():
-        return tuple(str(list(columns)[i]) for i in kept)
+    columns = column_names(series)
+    if columns is not None:
+        return tuple(columns[i] for i in kept)
     return None if len(kept) == kept.max() + 1 else tuple(map(str, kept))
 
 

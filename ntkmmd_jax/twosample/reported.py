@@ -29,6 +29,7 @@ h1{font-size:1.5rem;margin:.5rem 0}h2{font-size:1.15rem;margin:2rem 0 .5rem}
 .verdict{border-left:.4rem solid #999;background:#f4f4f4;padding:.8rem 1rem;font-size:1.1rem}
 .reject{border-color:#d55e00}
 .wide{overflow-x:auto;white-space:nowrap}
+.wide td:first-child{white-space:normal;min-width:8rem}
 .pictures{display:flex;flex-wrap:wrap;gap:.5rem;margin:1rem 0}
 .pictures img{flex:0 1 29rem;min-width:0;max-width:100%;height:auto}
 .pairs td:first-child{white-space:nowrap}

@@ -1,4 +1,4 @@
-"""Every method as a chart and as a pilot; in a sweep, see tests/power/test_sweep.py."""
+"""Every method as a chart, as a pilot, explained; in a sweep, see tests/power/test_sweep.py."""
 
 import dataclasses
 
@@ -65,3 +65,22 @@ def test_as_a_pilot(series, method, tmp_path):
     test = dataclasses.replace(pilot.test, calibration=pilot)
     result = test(0, series[:20], series[-16:])
     assert result.null.shape == (19,) and 1 / 20 <= float(result.pvalue) <= 1
+
+
+# Every kind of witness once: those of ntk-full, c2st-s, … are of these kinds.
+WITNESSES = ["net", "ntk-fuse", "bet", "gmmd-lin", "mmd-fuse", "hotelling", "c2st-l", "me"]
+
+
+@pytest.mark.parametrize("method", WITNESSES)
+def test_explained(series, method):
+    x, y = series[:40], series[-40:]  # of which the later half has changed
+    result = ntk.two_sample_test(x, y, method=small(method))
+    if method == "gmmd-lin":
+        with pytest.raises(ValueError, match="gmmd-lin has no witness"):
+            result.explain(x, y)
+        return
+    found = result.explain(x, y, n_permutations=19, rows=1)
+    assert set(found.driving) == {"0", "1"} and np.isfinite(found.shares).all()
+    highest = int(np.argmax(result.witness(x)))
+    assert result.witness(x[found.most_x.rows])[0] == pytest.approx(result.witness(x)[highest])
+    assert np.isfinite(found.map.grid[2]).all()
