@@ -15,10 +15,10 @@ from ntkmmd_jax.calibration import relabel
 from ntkmmd_jax.measure import signed_measure, split
 from ntkmmd_jax.networks import Network, mlp
 from ntkmmd_jax.twosample.c2st import C2ST, LogitWitness
-from ntkmmd_jax.twosample.verdicts import permuted_result
 from ntkmmd_jax.twosample.contract import run_program
 from ntkmmd_jax.twosample.evidence import Permuted
 from ntkmmd_jax.twosample.result import TwoSampleResult
+from ntkmmd_jax.twosample.verdicts import permuted_result
 from tests.conftest import binomial_band, null_samples, rejection_rate, replicas
 
 SMALL = mlp((8,), activation="relu", initialization="he", train_readout=True)
