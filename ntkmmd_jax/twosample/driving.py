@@ -12,10 +12,11 @@ r_ij(x) the correlation of s_i with s_j within x: a coordinate that merely moves
 correlations that it had. A wave of m = 2 is the spread of the middle, where s² is that of the
 tails, and is called so. Each is taken in standard deviations z over all labellings. The largest of
 m of them (the waves, the pairs of i) counts for √(z² − 2 log m), which has about the tail of one:
-P(max > z) ≈ m exp(−z²/2). Of dependence there is also Σ_j z_ij², its cube root in standard deviations, for correlations with many others.
-T_i is the largest of all kinds, and p-values are those of the largest T by steps (Westfall & Young
-1993): the coordinate with the k-th largest T is held against max_l T_l of every labelling over
-itself and those behind it, and has at least the p-value of the one before.
+P(max > z) ≈ m exp(−z²/2). Of dependence there is also Σ_j z_ij², its cube root in standard
+deviations, for correlations with many others. T_i is the largest of all kinds, and p-values are
+those of the largest T by steps (Westfall & Young 1993): the coordinate with the k-th largest T is
+held against max_l T_l of every labelling over itself and those behind it, and has at least the
+p-value of the one before.
 
 **What is promised.** If x and y have one law, the probability that any coordinate has p ≤ α is at
 most α, exactly: all of this is one statistic of labelled points, and the pool is exact for every
