@@ -9,12 +9,14 @@ Of every labelling of the pool, with means E_x and E_y over the points that it l
     dependence   artanh r_ij(x) − artanh r_ij(y),           j ≠ i,
 
 r_ij(x) the correlation of s_i with s_j within x: a coordinate that merely moves or widens has the
-correlations that it had. Each is taken in standard deviations z over all labellings. The largest of
-m of them counts for √(z² − 2 log m), which has about the tail of one: m exp(−z²/2). Of dependence
-there is also Σ_j z_ij², its cube root in standard deviations, for correlations with many others.
-T_i is the largest of all kinds, and p-values are those of the largest T by steps (Westfall & Young
-1993): the coordinate with the k-th largest T is held against max_l T_l of every labelling over
-itself and those behind it, and has at least the p-value of the one before.
+correlations that it had. A wave of m = 2 is the spread of the middle, where s² is that of the
+tails, and is called so. Each is taken in standard deviations z over all labellings. The largest of
+m of them (the waves, the pairs of i) counts for √(z² − 2 log m), which has about the tail of one:
+P(max > z) ≈ m exp(−z²/2). Of dependence there is also Σ_j z_ij², its cube root in standard
+deviations, for correlations with many others. T_i is the largest of all kinds, and p-values are
+those of the largest T by steps (Westfall & Young 1993): the coordinate with the k-th largest T is
+held against max_l T_l of every labelling over itself and those behind it, and has at least the
+p-value of the one before.
 
 **What is promised.** If x and y have one law, the probability that any coordinate has p ≤ α is at
 most α, exactly: all of this is one statistic of labelled points, and the pool is exact for every
@@ -40,9 +42,9 @@ from ntkmmd_jax._lib.ranks import ranks, scores_of
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.calibration import as_strata, check_level, check_reach, labellings
 
-KINDS = ("level", "spread", "shape", "dependence")
+KINDS = ("level", "spread", "spread", "shape", "shape", "shape", "dependence")
 PAIRED = 128  # coordinates up to which pairs of them are looked at
-_WAVES = (2, 3, 4, 5)  # m of the shape; 1 is nearly the level, and 2 sees the middle, not tails
+_WAVES = (2, 3, 4, 5)  # m; 1 is nearly the level
 _BINS = 1024  # points or bins that are labelled; 4 times as many of very unequal samples
 _FEWEST = 16  # bins that a sample keeps, if it has as many points
 _STRATIFIED = 8192  # points that are labelled within strata
@@ -56,7 +58,7 @@ class Driving:
 
     statistic: np.ndarray  # (d,) T
     pvalue: np.ndarray  # (d,) adjusted
-    scores: np.ndarray  # (d, 4) of every kind; level and spread have the sign of x − y
+    scores: np.ndarray  # (d, 7) in the order of KINDS; level and spread have the sign of x − y
     partner: np.ndarray  # (d,) whose dependence has changed most; −1 if no pair was looked at
 
 
@@ -128,7 +130,7 @@ def relabelled(
 
 
 def contrasts(labels: np.ndarray, u: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The contrasts of all labellings, (B + 1, d, 4) in the order of KINDS, and partners.
+    """The contrasts of all labellings, (B + 1, d, 7) in the order of KINDS, and partners.
 
     Args:
         labels: Row 0 the observed ones, True for x: (B + 1, bins).
@@ -142,7 +144,7 @@ def contrasts(labels: np.ndarray, u: np.ndarray, s: np.ndarray) -> tuple[np.ndar
     waves = [np.cos(m * math.pi * u) for m in _WAVES]
     sums = np.concatenate([f.mean(1) for f in (s, s**2, *waves)], axis=1)  # (bins, 6d)
     z = _standardized(shares @ (sums - sums.mean(0))).reshape(len(labels), -1, d)
-    kinds = [z[:, 0], z[:, 1], _largest(z[:, 2:], axis=1)]
+    kinds = [z[:, 0], z[:, 1], *np.moveaxis(_one_of(len(_WAVES), z[:, 2:]), 1, 0)]
     if not 1 < d <= PAIRED:
         return np.stack([*kinds, np.zeros_like(kinds[0])], axis=2), np.full(d, -1)
     of_y = (1 / len(labels[0]) - shares * labels[0].mean()) / (1 - labels[0].mean())
@@ -173,7 +175,7 @@ def _dependence(groups: list[Moments], i: int) -> tuple[np.ndarray, int]:
     """How much the correlations of coordinate i differ, (B + 1,), and with whom most."""
     of_x, of_y = (group.fisher(i) for group in groups)
     z = _standardized(of_x - of_y)
-    one = _largest(z, axis=1, m=z.shape[1] - 1)
+    one = _one_of(z.shape[1] - 1, np.abs(z).max(1))
     many = _standardized(np.cbrt(np.sum(z**2, axis=1)))
     return np.maximum(one, many), int(np.argmax(np.abs(z[0])))
 
@@ -186,10 +188,9 @@ def _standardized(values: np.ndarray) -> np.ndarray:
     return np.where(varies, centred / np.where(varies, deviation, 1), 0)
 
 
-def _largest(z: np.ndarray, axis: int, m: int | None = None) -> np.ndarray:
-    """The largest of m deviations along an axis, less what the largest of m has by itself."""
-    price = 2 * math.log(m or z.shape[axis])
-    return np.sqrt(np.maximum(np.max(z**2, axis=axis) - price, 0))
+def _one_of(m: int, z: np.ndarray) -> np.ndarray:
+    """Deviations of which the largest of m counts: less what that has by itself."""
+    return np.sign(z) * np.sqrt(np.maximum(z**2 - 2 * math.log(m), 0))
 
 
 def step_down(values: np.ndarray) -> np.ndarray:

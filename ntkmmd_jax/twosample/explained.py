@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ntkmmd_jax.twosample.driving import KINDS
+
 _SHOWN = 10  # coordinates in a table of words
 
 
@@ -62,8 +64,7 @@ class Explanation:
     shape: tuple[int, ...]  # of a sample: (d,), or (h, w) or (h, w, c) of an image
     statistic: np.ndarray  # (d,) in standard deviations over relabellings
     pvalue: np.ndarray  # (d,) adjusted for looking at all coordinates
-    kinds: tuple[str, ...]  # (d,) in what each differs most: level, spread, shape, dependence
-    scores: np.ndarray  # (d, 4) by kind; those of level and spread have the sign of x − y
+    scores: np.ndarray  # (d, 7) by `driving.KINDS`; level and spread have the sign of x − y
     partner: np.ndarray  # (d,) with whom dependence has changed most; −1 beyond 128 coordinates
     shares: np.ndarray  # (d,) of the witness's gap between x and y; they add up to it
     most_x: Extremes  # points of x
@@ -88,18 +89,23 @@ class Explanation:
     @property
     def coordinates(self) -> list[dict[str, Any]]:
         """A row a coordinate, those that differ most first."""
-        parts = self.parts
+        parts, kinds = self.parts, self.kinds
         return [
             {
                 "name": self.names[i],
                 "statistic": float(self.statistic[i]),
                 "pvalue": float(self.pvalue[i]),
-                "kind": self.kinds[i],
+                "kind": kinds[i],
                 "difference": self.difference(i),
                 "share": float(parts[i]),
             }
             for i in self.order
         ]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """In what each coordinate differs most: level, spread, shape or dependence."""
+        return tuple(KINDS[k] for k in np.argmax(np.abs(self.scores), axis=1))
 
     @property
     def parts(self) -> np.ndarray:
@@ -109,9 +115,10 @@ class Explanation:
 
     def difference(self, i: int) -> str:
         """In what coordinate i differs most, in words."""
-        kind = self.kinds[i]
+        largest = int(np.argmax(np.abs(self.scores[i])))
+        kind = KINDS[largest]
         if kind in ("level", "spread"):
-            side = "x" if self.scores[i, ("level", "spread").index(kind)] > 0 else "y"
+            side = "x" if self.scores[i, largest] > 0 else "y"
             return f"{'higher' if kind == 'level' else 'wider'} in {side}"
         if kind == "dependence":
             return f"depends otherwise on {self.names[self.partner[i]]}"

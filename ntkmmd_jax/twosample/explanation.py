@@ -25,7 +25,7 @@ from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.keys import as_key, host_random
 from ntkmmd_jax._lib.points import as_samples, check_finite, column_names
-from ntkmmd_jax.twosample.driving import KINDS, Driving, driving
+from ntkmmd_jax.twosample.driving import Driving, driving
 from ntkmmd_jax.twosample.explained import Explanation, Extremes, WitnessMap
 
 _PAIRS = 256  # of points, between which the witness is followed
@@ -80,7 +80,6 @@ def explain_witness(
         shape,
         found.statistic,
         found.pvalue,
-        tuple(KINDS[kind] for kind in np.argmax(np.abs(found.scores), axis=1)),
         found.scores,
         found.partner,
         shares,
