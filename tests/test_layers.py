@@ -106,4 +106,4 @@ def test_plotting_is_the_one_importer_of_matplotlib():
         if isinstance(node, ast.Import | ast.ImportFrom)
         and any(found.startswith("matplotlib") for found in names(node))
     }
-    assert users == {"plotting"}
+    assert users == {"plotting.canvas"}

@@ -16,7 +16,7 @@ from ntkmmd_jax.plotting.canvas import (
 from ntkmmd_jax.plotting.compared import comparison, side_by_side
 from ntkmmd_jax.plotting.explained import coordinates, explanation, extremes, witness_map
 from ntkmmd_jax.plotting.k_samples import pairs
-from ntkmmd_jax.plotting.powers import plan, power, powers, published
+from ntkmmd_jax.plotting.powered import plan, power, powers, published
 from ntkmmd_jax.plotting.series import scan, segmentation
 from ntkmmd_jax.plotting.tested import members, report, result, wealth
 from ntkmmd_jax.plotting.tolerated import tolerance
