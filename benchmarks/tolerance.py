@@ -121,33 +121,37 @@ def show_tangent(runs, sizes=((50, 50), (200, 200))):
     network, d, chunk = ntk.mlp(32), 5, 50_000
     kernel = ntk.TangentKernel.of(1, np.zeros((1, d)), network)
 
+    def draw(key, n_x, n_y, shift, scale, far):
+        k_noise, k_far = jax.random.split(key)
+        z = jax.random.normal(k_noise, (n_x + n_y, d))
+        z *= jnp.where(jax.random.bernoulli(k_far, far, (n_x + n_y, 1)), 10.0, 1.0)
+        return z[:n_x], scale * z[n_x:] + shift
+
     @jax.jit
-    def gradient(keys, shift, scale):
+    def gradient(keys, *law):
+        weights = jnp.repeat(jnp.asarray([1.0, -1.0]), chunk) / (chunk * len(keys))
+
         def one(total, key):
-            z = jax.random.normal(key, (2 * chunk, d))
-            points = jnp.concatenate([z[:chunk], scale * z[chunk:] + shift])
-            weights = jnp.repeat(jnp.asarray([1.0, -1.0]), chunk) / (chunk * len(keys))
+            points = jnp.concatenate(draw(key, chunk, chunk, *law))
             v = velocity(network, kernel.params, SignedMeasure(points, weights))
             return jax.tree.map(jnp.add, total, v), None
 
         zero = jax.tree.map(jnp.zeros_like, network.trainable(kernel.params)[1])
         return jax.lax.scan(one, zero, keys)[0]
 
-    for i, (shift, scale) in enumerate([(0.3, 1.0), (0.0, 1.5)]):
+    for i, law in enumerate([(0.3, 1.0, 0.0), (0.0, 1.5, 0.0), (1.0, 1.0, 0.1)]):
         halves = jax.random.split(jax.random.fold_in(KEY, 77 + i), (2, 20))
-        exact2 = inner(*(gradient(half, shift, scale) for half in halves))
+        exact2 = inner(*(gradient(half, *law) for half in halves))
         for n_x, n_y in sizes:
 
-            def replica(key, n_x=n_x, n_y=n_y, shift=shift, scale=scale, exact2=exact2):
-                z = jax.random.normal(key, (n_x + n_y, d))
-                found = ntk.estimate_mmd(kernel, z[:n_x], scale * z[n_x:] + shift)
+            def replica(key, n_x=n_x, n_y=n_y, law=law, exact2=exact2):
+                found = ntk.estimate_mmd(kernel, *draw(key, n_x, n_y, *law))
                 return jnp.stack(verdicts_of(found, exact2))
 
             rates = np.mean(mapped(replica, runs, 4, seed=50 + i), axis=0)
-            name = f"shift {shift:g}, scale {scale:g}, d = {d}"
-            line(
-                name, f"{n_x} + {n_y}", f"{float(exact2) ** 0.5:.4f}", *(f"{r:.4f}" for r in rates)
-            )
+            name = "shift {:g}, scale {:g}, {:.0%} ten times as far out".format(*law)
+            about = (name, f"{n_x} + {n_y}", f"{float(exact2) ** 0.5:.4f}")
+            line(*about, *(f"{rate:.4f}" for rate in rates))
 
 
 SECTIONS = {"gaussian": show_gaussian, "tangent": show_tangent}

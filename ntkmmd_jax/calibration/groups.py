@@ -10,9 +10,12 @@ among all is uniform and the level exact, as in `calibration`, with groups for p
 
 The number of points labelled x, n_X(b) = Σ of the sizes of the groups labelled x, depends on the
 row where sizes differ, and with it the weights, +1/n_X(b) and −1/n_Y(b): every row is a signed
-measure of mass +1 and −1. The observed n_X, which would tell row J from others, enters nothing.
+measure of mass +1 and −1. The observed n_X, which would tell row J from others, enters nothing. As
+MMD² is about 1/n_X(b) + 1/n_Y(b) under H0, the statistic is n_X(b) n_Y(b) MMD², up to a constant:
+then a labelling does not stand out by its sizes alone, where sizes go with the label by design.
 """
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -48,7 +51,10 @@ class Exchangeable:
         keys = (place[self.groups], bits, jnp.arange(len(bits)))
         at, _, order = jax.lax.sort(keys, num_keys=2)
         labels = units.labels[:, at]
-        return Relabelling(labels, order, units.observed, n_x, n_y, of_x=labels.sum(1))
+        found = Relabelling(labels, order, units.observed, n_x, n_y, of_x=labels.sum(1))
+        (rows_x, rows_y), share = found.sizes, (self.of_x or 0) / len(self.strata)
+        balance = rows_x * rows_y / (share * (1 - share) * len(bits) ** 2)
+        return dataclasses.replace(found, balance=balance)
 
 
 def as_groups(

@@ -118,7 +118,7 @@ def symmetric_null(
         values = unbiased_mmd2(kernel, relabelling.labels, n)
     else:
         values = mmd2(kernel, relabelling.weights)
-    return NullStatistics(values, _rounding(kernel, 4, n, n))
+    return NullStatistics(relabelling.balanced(values), _rounding(kernel, 4, n, n))
 
 
 def gram_null(relabelling: Relabelling, gram: jax.Array, *, unbiased: bool) -> NullStatistics:

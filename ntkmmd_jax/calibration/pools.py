@@ -24,6 +24,7 @@ class Relabelling:
     n_y: Any  # () int; places beyond n_X + n_Y are padding
     bins: Bins | None = static(default=None)  # None: every point has a label of its own
     of_x: jax.Array | None = None  # (B + 1,) points labelled x, where rows differ in it: groups
+    balance: jax.Array | None = None  # (B + 1,) of groups: n_X n_Y over what it is on average
 
     @property
     def n(self) -> Any:
@@ -47,6 +48,13 @@ class Relabelling:
             return label_weights(self.labels, self.n_x, self.n_y)
         weights = jnp.where(self.labels, 1.0 / self.n_x, -1.0 / self.n_y)
         return jnp.concatenate([weights, jnp.ones_like(weights[:, :1])], axis=1)
+
+    def balanced(self, mmd2: jax.Array) -> jax.Array:
+        """MMD² (..., B + 1) of every labelling; of groups, n_X n_Y MMD² up to a constant.
+
+        For MMD² itself is the larger under H0 the less even a labelling is.
+        """
+        return mmd2 if self.balance is None else self.balance * mmd2
 
     def sums(self, values: jax.Array) -> jax.Array:
         """Placed values (n, ...) with their mean taken out; of bins and rest, their sums."""

@@ -99,7 +99,7 @@ def collected(relabelling: Relabelling, placed: jax.Array, bandwidths: jax.Array
         least = jnp.mean(least)  # of all rows: one scale for all, and none knows which is observed
     scale = jnp.sqrt((squares - n) / (least * (least - 1)))  # the diagonal is 1
     tolerance = 16 * jnp.finfo(u.dtype).eps * spread / len(points) ** 2
-    return Collected(mmd2, scale, tolerance, least)
+    return Collected(relabelling.balanced(mmd2), scale, tolerance, least)
 
 
 def _each(function: Any, exponent: jax.Array, rate: jax.Array) -> jax.Array:

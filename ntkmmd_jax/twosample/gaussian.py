@@ -251,8 +251,9 @@ def tiled_null(
     q, a, s = form[:-1], cross[:-1], form[-1]
     tolerance = 16 * jnp.finfo(u.dtype).eps * jnp.mean(jnp.abs(strip - constant))
     if not unbiased:
-        return NullStatistics((1 / n_x + 1 / n_y) ** 2 * q, tolerance)
-    return NullStatistics(unbiased_form(q, a, s, 1 - constant, n_x, n_y), tolerance)
+        return NullStatistics(relabelling.balanced((1 / n_x + 1 / n_y) ** 2 * q), tolerance)
+    mmd2 = unbiased_form(q, a, s, 1 - constant, n_x, n_y)
+    return NullStatistics(relabelling.balanced(mmd2), tolerance)
 
 
 def unbiased_form(

@@ -56,7 +56,7 @@ class AtTimes:
     def labelled(self, relabelling: Relabelling, placed: jax.Array) -> jax.Array:
         """T(t) of every labelling, shape (B + 1, times)."""
         sums = relabelling.sums(self.filtered(placed))
-        return self.statistics(relabelling.weights @ sums).T
+        return relabelling.balanced(self.statistics(relabelling.weights @ sums)).T
 
     def moved(self, measure: SignedMeasure) -> jax.Array:
         """v = Σ w_i h(z_i), shape (m,)."""

@@ -1,6 +1,7 @@
 """Tests within strata, of pairs and of groups: `calibration.strata` and `.groups` say why."""
 
 import itertools
+import warnings
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.result import TwoSampleResult
 
 _POINTS = 8192  # whose kernel matrix is held
+_LARGER, _CHANCE = 1.5, 2.5  # groups so many times, and standard errors, larger are worth a warning
 
 
 def stratified_test(
@@ -70,7 +72,21 @@ def _whole_groups(
         enough = (g for g in itertools.count(2) if labellings(g, g, even=True) * level >= 1)
         advice += f" ({next(enough)} of each are enough, without strata)"
     check_reach(ways, level, where, advice)
+    _warn_of_sizes(np.bincount(np.asarray(found.groups)), of_x)
     return found
+
+
+def _warn_of_sizes(sizes: np.ndarray, of_x: int) -> None:
+    """Warn where the groups of one sample are so much the larger that it can be no chance."""
+    means = sizes[:of_x].mean(), sizes[of_x:].mean()
+    spread = sizes.std(ddof=1) * np.sqrt(1 / of_x + 1 / (len(sizes) - of_x))
+    if max(means) > _LARGER * min(means) and abs(means[0] - means[1]) > _CHANCE * spread:
+        warnings.warn(
+            f"groups of x have {means[0]:.3g} points on average and those of y {means[1]:.3g}: "
+            "with their sizes they are not exchangeable, and the level need not hold. Take as many "
+            "points of every group, or give the size as a stratum if it repeats",
+            stacklevel=4,
+        )
 
 
 def pairs(n_x: int, n_y: int) -> tuple[np.ndarray, np.ndarray]:

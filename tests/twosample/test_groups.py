@@ -75,7 +75,7 @@ def test_labellings_of_points_are_those_of_groups():
 
 
 def test_statistic_is_that_of_the_labels():
-    """The observed row of the pool has the MMD² of the samples as they are."""
+    """The observed row has the MMD² of the samples as they are, times n_X n_Y over its average."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(9, 2)), rng.normal(size=(14, 2))
     groups = np.repeat(np.arange(5), [1, 3, 2, 2, 1]), np.repeat(list("abcdef"), [2, 4, 1, 3, 2, 2])
@@ -83,7 +83,8 @@ def test_statistic_is_that_of_the_labels():
         test = ntk.GaussianMMD(1.5, n_permutations=19, unbiased=unbiased)
         plain = ntk.two_sample_test(x, y, method=test)
         found = ntk.two_sample_test(x, y, method=test, groups=(groups[0].astype(str), groups[1]))
-        np.testing.assert_allclose(found.statistic, plain.statistic, rtol=1e-4)
+        balance = (9 * 14 / 23**2) / (5 * 6 / 11**2)
+        np.testing.assert_allclose(found.statistic, balance * plain.statistic, rtol=1e-4)
 
 
 def test_groups_within_strata_keep_to_them():
@@ -117,3 +118,10 @@ def test_bad_groups_are_refused():
     refused("give paired=True, or strata or groups", (three, other), paired=True)
     refused("a single point", (np.zeros(12), 1 + np.arange(12)))
     refused("has no strata and no groups", (three, other), method="net")
+
+
+def test_sizes_that_go_with_the_label_are_warned_of():
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    groups = np.arange(10), 10 + np.repeat(np.arange(10), 4)
+    with pytest.warns(UserWarning, match="groups of x have 1 points on average and those of y 4"):
+        ntk.two_sample_test(x[:10], x[10:], groups=groups, method=TESTS["gmmd, unbiased"])
