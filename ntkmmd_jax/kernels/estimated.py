@@ -137,10 +137,11 @@ def estimate_mmd(kernel: Kernel, x: jax.Array, y: jax.Array) -> EstimatedMMD:
     # Jackknife values of θ̂, two for one: invariant to what depends on one point alone.
     own = [(one.rows / (n - 2) - mean) for one, n, mean in zip(of, (n_x, n_y), across, strict=True)]
     variance = 4 * (own[0].var(ddof=1) / n_x + own[1].var(ddof=1) / n_y)
-    between = squares[:n_x, 1].sum() + float(n_x) * n_y * cross**2
-    between -= n_y * jnp.sum(across[0] ** 2) + n_x * jnp.sum(across[1] ** 2)
-    spread2 = of[0].trace / (float(n_x) * (n_x - 1)) + of[1].trace / (float(n_y) * (n_y - 1))
-    spread2 += 2 * between / (float(n_x - 1) * (n_y - 1) * n_x * n_y)
+    between = jnp.mean(squares[:n_x, 1] / n_y) + cross**2
+    between -= jnp.mean(across[0] ** 2) + jnp.mean(across[1] ** 2)
+    pairs = [n * (n - 1.0) for n in (n_x, n_y)]  # floats: they may be beyond an int32
+    spread2 = of[0].trace / pairs[0] + of[1].trace / pairs[1]
+    spread2 += 2 * between / ((n_x - 1.0) * (n_y - 1.0))
     return EstimatedMMD(
         of[0].mean + of[1].mean - 2 * cross,
         jnp.sqrt(variance),
@@ -158,7 +159,7 @@ class _Within:
 
 
 def _within(sums: jax.Array, squares: jax.Array, diagonal: jax.Array) -> _Within:
-    n = float(len(sums))  # whose products are no int32
+    n = float(len(sums))  # whose square may be beyond an int32
     rows, total = sums - diagonal, jnp.sum(sums - diagonal)
     trace = jnp.sum(squares - diagonal**2) - 2 * jnp.sum(rows**2) / (n - 2)
     trace += total**2 / ((n - 1) * (n - 2))
