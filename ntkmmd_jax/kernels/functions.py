@@ -43,7 +43,7 @@ class TangentKernel:
     """K_0(z, z') = ⟨∇f(z; θ0), ∇f(z'; θ0)⟩ of a network at θ0, unbounded for most networks."""
 
     params: Params  # θ0
-    network: Network = static()
+    network: Network = static()  # that of f
 
     def __call__(self, x1: Any, x2: Any) -> jax.Array:
         """K_0(x1, x2), shape (n1, n2)."""

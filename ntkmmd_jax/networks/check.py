@@ -67,6 +67,10 @@ def check_network(network: "Network", features: tuple[int, ...]) -> None:
     Near a random θ0 and at a few random points: the value at a point must stay when the others of
     its batch are replaced, when it is the last of them, and when it is alone. A network of ours
     needs no check, any other is checked once for each shape; it also works while a test is traced.
+
+    Args:
+        network: The network.
+        features: Shape of one sample.
     """
     if network.recipe is None:
         _check(network, tuple(features))

@@ -37,7 +37,11 @@ def is_module(value: Any) -> bool:
 
 
 def as_network(network: NetworkLike) -> Network:
-    """A `Network` from one of ours, a flax module, or a bare `(init, apply)` pair."""
+    """A `Network` from one of ours, a flax module, or a bare `(init, apply)` pair.
+
+    Args:
+        network: Any of these.
+    """
     if isinstance(network, Network):
         return network
     if is_module(network):
@@ -57,6 +61,11 @@ def freeze(network: NetworkLike, *names: str) -> Network:
         network: One of ours, a flax module, or a pair (init, apply).
         *names: Of leaves or of what holds them: "bias", "backbone"; "head/bias" is every bias below
             head.
+
+    Example:
+        >>> from ntkmmd_jax.networks import mlp
+        >>> freeze(mlp((16, 16)), "layer_1").frozen
+        ('readout', 'layer_1')
     """
     network, names = as_network(network), names_of(names)
     recipe = None
@@ -86,6 +95,11 @@ def from_flax(
         method: The method to call instead of `__call__`, by name: one that gives features.
         frozen: Names of leaves to freeze, or a single one. What is no parameter (batch statistics)
             always is.
+
+    Example:
+        >>> from flax import linen
+        >>> from_flax(linen.Dense(1), frozen="bias").frozen
+        ('bias',)
     """
     if isinstance(module, linen.Module):
         network = _from_linen(module, params, method)

@@ -28,6 +28,14 @@ class Network:
         pretrained: Whether θ0 are weights given by the user, the same for every key. They belong to
             points as they are, which the call by name therefore leaves as they are.
         module: The flax module behind it, if any.
+
+    Example:
+        >>> def init(key, x):
+        ...     return {"w": jax.random.normal(key, x.shape[1:])}
+        >>> def apply(params, x):
+        ...     return jnp.tanh(x @ params["w"])
+        >>> Network(init, apply)
+        Network(init=init, apply=apply)
     """
 
     init: Callable[[jax.Array, jax.Array], Params]
@@ -40,6 +48,15 @@ class Network:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "frozen", names_of(self.frozen))
+
+    def __repr__(self) -> str:
+        if self.recipe is None:
+            frozen = f", frozen={self.frozen}" if self.frozen else ""
+            if self.module is not None:
+                return f"Network({type(self.module).__name__}{frozen})"
+            names = (getattr(f, "__name__", type(f).__name__) for f in (self.init, self.apply))
+            return "Network(init={}, apply={}{})".format(*names, frozen)
+        return _written(self.recipe)
 
     def __call__(self, params: Params, x: jax.Array) -> jax.Array:
         """f(x; θ), shape (n,); refuse a network that gives anything else."""
@@ -85,8 +102,22 @@ class Network:
             raise ValueError("every parameter is frozen: there is nothing to train")
 
 
+def _written(recipe: Any) -> str:
+    """A recipe as the call that it is: `mlp(widths=(16,), activation='relu', …)`."""
+    name, options = recipe
+    told = (
+        f"{key}={_written(value) if key == 'network' else repr(value)}" for key, value in options
+    )
+    return f"{name}({', '.join(told)})"
+
+
 def merged(params: Params, theta: Params) -> Params:
-    """All leaves of θ: trained ones from `theta`, frozen ones, None there, from `params`."""
+    """All leaves of θ: trained ones from `theta`, frozen ones, None there, from `params`.
+
+    Args:
+        params: θ0, all leaves.
+        theta: The trained leaves, None where one is frozen.
+    """
     return jax.tree.map(lambda leaf, new: leaf if new is None else new, params, theta)
 
 

@@ -55,6 +55,10 @@ def convnet(
         activation: As for `mlp`.
         initialization: paper, he, lecun or ntk (see `layers.Layer`); the paper does not say which.
         train_readout: Whether the readout is trained.
+
+    Example:
+        >>> convnet((4,), width=8).recipe[0]
+        'convnet'
     """
     (width,) = _sizes("width", width, "one")
     options = {"channels": _sizes("channels", channels, "one per convolution"), "width": width}
@@ -93,7 +97,11 @@ def _built(name: str, module_class: type, train_readout: bool, **options: Any) -
 
 
 def rebuild(recipe: list | tuple) -> Network:
-    """Build the network of a saved recipe."""
+    """Build the network of a saved recipe.
+
+    Args:
+        recipe: Name and options, as `Network.recipe` has them.
+    """
     name, options = recipe[0], {key: value for key, value in recipe[1]}
     if name == "freeze":
         return freeze(rebuild(options["network"]), *options["names"])
@@ -104,7 +112,12 @@ CONSTRUCTORS: dict[str, Callable[..., Network]] = {"mlp": mlp, "convnet": convne
 
 
 def restored(recipe: list | tuple | None, network: NetworkLike | None = None) -> Network:
-    """The network of a saved file: the one given, or else that of its recipe."""
+    """The network of a saved file: the one given, or else that of its recipe.
+
+    Args:
+        recipe: What the file says; None of a function of the user's own.
+        network: The network itself, if it is given.
+    """
     if network is not None:
         return as_network(network)
     if recipe is None:

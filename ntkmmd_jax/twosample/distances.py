@@ -50,12 +50,12 @@ _LEAST = 4  # points of a block
 class Distance:
     """An unbiased estimate of the squared MMD, and how far it may be off."""
 
-    estimate: EstimatedMMD
+    estimate: EstimatedMMD  # MMD² and its error
     level: float = static()  # the interval misses the truth with this probability
     kernel: str = static()  # what it is in units of
-    n_x: int = static()
-    n_y: int = static()
-    blocks: int = static(default=1)
+    n_x: int = static()  # points of x
+    n_y: int = static()  # points of y
+    blocks: int = static(default=1)  # whose estimates are averaged
 
     @property
     def value(self) -> float:
