@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ntkmmd_jax._lib.tails import Tail
     from ntkmmd_jax.sequential import Wealth
     from ntkmmd_jax.theory.comparison import Comparison
-    from ntkmmd_jax.twosample.result import Members, TwoSampleResult
+    from ntkmmd_jax.twosample.result import TwoSampleResult
+    from ntkmmd_jax.twosample.spoken import Members
 
 
 def result(result: "TwoSampleResult", ax: Any = None) -> Any:

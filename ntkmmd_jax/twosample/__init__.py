@@ -211,7 +211,9 @@ def two_sample_test(
             f"{result.method} has no verdict: its statistic is not a number. The training diverges "
             "(take a smaller learning_rate), or numbers of this size overflow (rescale the data)"
         )
-    return dataclasses.replace(result, names=names)
+    designs = {"groups": groups, "pairs": paired or None, "strata": strata}
+    within = next((name for name, given in designs.items() if given is not None), None)
+    return dataclasses.replace(result, names=names, within=within)
 
 
 __all__ = [

@@ -28,7 +28,7 @@ from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable, Samples
 from ntkmmd_jax.twosample.fused_witness import FusedWitness
 from ntkmmd_jax.twosample.members import Member, Scale, Seen, Tangent, as_member
-from ntkmmd_jax.twosample.result import Members
+from ntkmmd_jax.twosample.spoken import Members
 
 _CONSTANT = 1e-5  # standard deviation / mean of T^⅓ below which it is rounding only
 _TIE = 1e-4  # in units of z: rounding of T^⅓

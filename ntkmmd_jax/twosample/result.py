@@ -20,34 +20,7 @@ from ntkmmd_jax.twosample.explained import Explanation
 from ntkmmd_jax.twosample.explanation import explain_witness
 from ntkmmd_jax.twosample.loaded import load_wealth, load_witness
 from ntkmmd_jax.twosample.reported import write_report
-
-
-@record
-class Members:
-    """Which members of a fused statistic spoke: k of them, each with a verdict of its own."""
-
-    statistic: jax.Array | np.ndarray  # (k,) T_m
-    zscore: jax.Array | np.ndarray  # (k,) how far out T_m^⅓ lies among the labellings
-    pvalue: jax.Array | np.ndarray  # (k,) of the member alone; the least of many is no p-value
-    names: tuple[str, ...] = static()
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Plain numbers, the loudest first."""
-        table = zip(self.names, self.statistic, self.zscore, self.pvalue, strict=True)
-        rows = [
-            {"member": name, "statistic": float(t), "zscore": float(z), "pvalue": float(p)}
-            for name, t, z, p in table
-        ]
-        return sorted(rows, key=lambda row: -row["zscore"])
-
-    def __str__(self) -> str:
-        width = max(map(len, self.names))
-        head = f"{'member':<{width}}  statistic  z-score  p-value"
-        lines = [
-            f"{r['member']:<{width}}  {r['statistic']:9.3g}  {r['zscore']:7.2f}  {r['pvalue']:7.4f}"
-            for r in self.rows()
-        ]
-        return "\n".join([head, *lines])
+from ntkmmd_jax.twosample.spoken import Members, load_members
 
 
 @record
@@ -75,6 +48,7 @@ class TwoSampleResult:
     law: Tail | None = None  # under H0, where a formula gives p
     names: tuple[str, ...] | None = static(default=None)  # of the columns of data frames
     drawn: Any = None  # () of `null`, how many p comes from, where that was not fixed beforehand
+    within: str | None = static(default=None)  # labels were permuted in "strata", "pairs", "groups"
 
     @property
     def reject(self) -> jax.Array | bool:
@@ -157,6 +131,7 @@ class TwoSampleResult:
             **stop,
             "standardized": self.standardized,
             **({} if self.names is None else {"names": list(self.names)}),
+            **({} if self.within is None else {"within": self.within}),
         }
 
     def plot(self, ax: Any = None) -> Any:
@@ -211,6 +186,12 @@ class TwoSampleResult:
         """
         if np.ndim(self.pvalue) != 0:
             raise ValueError("explain one result at a time: this one holds a batch of replicas")
+        if self.within == "groups":
+            raise ValueError(
+                "coordinates have no null of whole groups yet: explain cannot name any"
+            )
+        if self.within is not None and strata is None:
+            raise ValueError(f"the test permuted labels in {self.within}: give explain its strata")
         return explain_witness(
             key,
             self.witness,
@@ -284,16 +265,10 @@ class TwoSampleResult:
                 method=str(header["method"]),
                 n_x=int(header["n_x"]),
                 n_y=int(header["n_y"]),
-                members=_load_members(header.get("members")),
+                members=load_members(header.get("members")),
                 standardized=bool(header.get("standardized", False)),
                 wealth=wealth,
                 law=None if header.get("law") is None else Tail.from_dict(header["law"]),
                 names=None if header.get("names") is None else tuple(header["names"]),
+                within=header.get("within"),
             )
-
-
-def _load_members(rows: list[dict[str, Any]] | None) -> Members | None:
-    if rows is None:
-        return None
-    columns = ([float(row[name]) for row in rows] for name in ("statistic", "zscore", "pvalue"))
-    return Members(*map(np.asarray, columns), names=tuple(str(row["member"]) for row in rows))

@@ -285,3 +285,17 @@ def test_what_cannot_be_explained(result, pair):
         result.explain(pair[0][:, :2], pair[1][:, :2])
     with pytest.raises(ValueError, match="rows must be a whole number"):
         result.explain(*pair, rows=0)
+
+
+def test_the_null_of_an_explanation_is_that_of_its_test():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(24, 2)), rng.normal(size=(24, 2)) + 1
+    about = {"method": "gmmd", "n_permutations": 99}
+    groups = np.arange(24) // 2, 50 + np.arange(24) // 2
+    whole = ntk.two_sample_test(x, y, groups=groups, **about)
+    with pytest.raises(ValueError, match="groups"):
+        whole.explain(x, y)
+    paired = ntk.two_sample_test(x, y, paired=True, **about)
+    with pytest.raises(ValueError, match="pairs: give explain its strata"):
+        paired.explain(x, y)
+    assert paired.explain(x, y, strata=(range(24), range(24)), n_permutations=99).driving
