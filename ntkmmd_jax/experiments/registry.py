@@ -10,6 +10,8 @@ from ntkmmd_jax.experiments import (
     leaderboard,
     mixtures,
     published,
+    readings,
+    recipe,
     tabA3,
 )
 from ntkmmd_jax.experiments.experiment import Experiment
@@ -25,6 +27,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         *mixtures.EXPERIMENTS,
         *architectures.EXPERIMENTS,
         tabA3.EXPERIMENT,
+        recipe.EXPERIMENT,
+        readings.EXPERIMENT,
         leaderboard.EXPERIMENT,
         published.EXPERIMENT,
     )
