@@ -152,9 +152,9 @@ class Experiment:
 
         from ntkmmd_jax import plotting
 
-        start = time.perf_counter()
+        start, worked = time.perf_counter(), time.process_time()
         outcome = self.run(context)
-        seconds = time.perf_counter() - start
+        seconds, worked = time.perf_counter() - start, time.process_time() - worked
         stand_in, numbers = STAND_INS.get(context.data, ""), outcome.numbers
         if stand_in:  # nothing is published of it
             numbers = [dataclasses.replace(n, published=None, published_runs=None) for n in numbers]
@@ -175,6 +175,7 @@ class Experiment:
             "about": self.about,
             "remarks": outcome.remarks,
             "seconds": round(max(seconds, sum(context.spent)), 1),  # before an interruption, too
+            "cpu_seconds": round(worked, 1),  # of this process: what others' work does not stretch
             "numbers": [
                 {**dataclasses.asdict(number), "agreement": number.agreement} for number in numbers
             ],

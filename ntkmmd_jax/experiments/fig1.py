@@ -102,4 +102,4 @@ def draw(numbers: list[Number]) -> Any:
 
 
 TITLE = "Power on Gaussian shifts"
-EXPERIMENT = Experiment("fig1", TITLE, 500, 500, 5, run, uses_lapack=True, draw=draw)
+EXPERIMENT = Experiment("fig1", TITLE, 500, 500, 9, run, uses_lapack=True, draw=draw)

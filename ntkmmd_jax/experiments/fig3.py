@@ -178,4 +178,4 @@ def _draw_maps(
 
 TITLE = "MNIST abundance change along the training"
 DATA = {"data": ("mnist", "digits"), "load": mnist.images}
-EXPERIMENT = Experiment("fig3", TITLE, None, 1, 4, run, **DATA)
+EXPERIMENT = Experiment("fig3", TITLE, None, 1, 8, run, **DATA)

@@ -47,4 +47,4 @@ def run(context: Context) -> Outcome:
     return Outcome(settings, numbers, figure, remarks)
 
 
-EXPERIMENT = Experiment("figA1", "Error of the trained statistic over time", 1, 100, 1, run)
+EXPERIMENT = Experiment("figA1", "Error of the trained statistic over time", 1, 40, 1, run)

@@ -187,16 +187,19 @@ def _plain(value: float) -> str:
 
 
 def _footer(entry: dict[str, Any]) -> str:
-    settings = "; ".join(f"{name} = {_setting(value)}" for name, value in entry["settings"].items())
+    settings = "; ".join(
+        f"{name} = {_setting(value)}" for name, value in entry.get("settings", {}).items()
+    )
     paper = f" (paper: {entry['paper_runs']})" if entry["paper_runs"] else ""
     versions = entry.get("versions", {})
     made = ", ".join(
         f"{name} {versions[name]}" for name in ("ntkmmd-jax", "jax") if name in versions
     )
-    return (
-        f"{_runs(entry)} runs{paper}, seed {entry['seed']}, {entry['seconds']:,.0f} s on 2 shared "
-        f"cores{f', {made}' if made else ''}. Settings: {settings}."
-    )
+    time = f"{entry['seconds']:,.0f} s on 2 shared cores"
+    if "cpu_seconds" in entry:
+        time = f"{entry['cpu_seconds']:,.0f} s of one core"
+    start = f"{_runs(entry)} runs{paper}, seed {entry['seed']}, {time}"
+    return f"{start}{f', {made}' if made else ''}. Settings: {settings}."
 
 
 def _setting(value: Any) -> str:

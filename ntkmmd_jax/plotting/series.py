@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 def scan(found: "Scan", ax: Any = None, *, change: int | None = None) -> Any:
     """Statistic (line) and threshold (dashed) of every window size over time; alarms are filled."""
     ax = axes(ax)
-    for one, colour, marker in zip(found, COLOURS, MARKERS, strict=False):
+    for i, (one, colour, marker) in enumerate(zip(found, COLOURS, MARKERS, strict=False)):
         times, values, alarms = map(np.asarray, (one.times, one.statistics, one.alarms))
         style = {"color": colour, "marker": marker, "ms": 4}
         ax.plot(times, values, mfc="white", lw=1, label=f"window {one.window}", **style)
         ax.plot(times[alarms], values[alarms], ls="none", **style)
-        ax.axhline(float(one.threshold), color=colour, ls="--", lw=1)
+        # Where thresholds coincide, each is seen in the gaps of the others.
+        ax.axhline(float(one.threshold), color=colour, ls=(4 * i, (4, 8)), lw=1.2)
     if change is not None:
         ax.axvline(change, color="k", ls=":", label="change")
     ax.set_xlabel("frame")
