@@ -66,7 +66,8 @@ def draw_curves(ax: Any, numbers: Sequence[Number], title: str, xlabel: str) -> 
         x, mine = zip(*points, strict=True)
         colour = plotting.COLOURS[i % len(plotting.COLOURS)]
         marker = plotting.MARKERS[i % len(plotting.MARKERS)]
-        draw_powers(ax, x, mine, color=colour, marker=marker, label=name)
+        line = "-" if i < len(plotting.COLOURS) else ":"
+        draw_powers(ax, x, mine, color=colour, marker=marker, ls=line, label=name)
         if any(number.published for number in mine):
             draw_published(ax, x, mine, published)
             published = None

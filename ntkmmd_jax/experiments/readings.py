@@ -4,8 +4,7 @@ The network of table A1's last row and of tables 1 and 2 is "fc 3-layer relu"; h
 layers are trained and for how long is not said. Each reading is run on table A1 (covariance shift,
 ρ = 0.12, d = 100, n = 200, width m) and on NTK-MMD's row of table 2 (mixture, example 2, d = 10,
 m = 512, n_tr training points of both samples and as many to test): chosen on the one, it must hold
-on the other. All are screened at m = 256, 512 and n_tr = 500, 1000; those that no published number
-there tells from ours, at least two thirds of the time, go on to m = 1024 and n_tr = 1500, 2000.
+on the other, so nothing is tuned on the cell that it is judged by.
 
 At time 0 the test is exact, no training at all. Times are α of the whole pass, as the paper's 0.1
 is; at a fixed rate for a sample they grow with n instead. Batches of 20 are as batches of one at
@@ -87,65 +86,43 @@ BOTH = "N(0, 1) in both hidden layers"
 READINGS = {
     "He, readout frozen (ours)": Reading(),
     "He, all trained": Reading(frozen=()),
-    "He, biases frozen too": Reading(frozen=("readout", "bias")),
     "He, first layer alone": Reading(frozen=("readout", "layer_2")),
-    "He, second layer alone": Reading(frozen=("readout", "layer_1")),
     "NTK scaling, all trained": Reading("ntk", ()),
     "N(0, 1) then N(0, 1/m), readout frozen": Reading("paper"),
     f"{BOTH}, readout frozen": Reading(gaussian_layer),
     "PyTorch's, all trained": Reading(torch_layer, ()),
     "PyTorch's, readout frozen": Reading(torch_layer),
     "He, readout frozen, t = 1": Reading(time=1.0),
-    "He, readout frozen, t = 3": Reading(time=3.0),
     "He, readout frozen, 0.01 a sample": Reading(rate=0.01),
     "PyTorch's, all trained, t = 1": Reading(torch_layer, (), 1.0),
     "PyTorch's, all trained, 0.01 a sample": Reading(torch_layer, (), rate=0.01),
 }
-TABLES = {  # the axis, its points and published powers; those of the screen come first
-    "A1": ("m", dict(zip(WIDTHS, TABLE_A1, strict=True)), WIDTHS[:2], RUNS_A1),
-    "2": ("n_tr", dict(zip(SIZES, TABLE_2, strict=True)), SIZES[:2], RUNS_2),
+TABLES = {  # the axis, its points with the published powers, and over how many runs
+    "A1": ("m", dict(zip(WIDTHS, TABLE_A1, strict=True)), RUNS_A1),
+    "2": ("n_tr", dict(zip(SIZES, TABLE_2, strict=True)), RUNS_2),
 }
+OURS = next(iter(READINGS))
 
 
 def run(context: Context) -> Outcome:
-    """Screen all readings; take those that hold to the other points."""
-    screened = [
-        number
-        for table, (_, _, points, _) in TABLES.items()
-        for at in points
-        for number in powers(context, table, at, list(READINGS))
-    ]
-    held = consistent(screened)
-    rest = [
-        number
-        for table, (_, known, points, _) in TABLES.items()
-        for at in known
-        if at not in points
-        for number in powers(context, table, at, [*dict.fromkeys([OURS, *held])])
-    ]
-    numbers = sorted(screened + rest, key=lambda n: list(READINGS).index(_reading(n)))
+    """Every reading at every point of both tables."""
+    cells = [(table, at) for table, (_, known, _) in TABLES.items() for at in known]
+    numbers = [power(context, *cell, name) for name in READINGS for cell in cells]
     settings = {"rho": 0.12, "n": 200, "widths": WIDTHS, "n_tr": SIZES, "batch_size": 20}
     return Outcome(settings, numbers, remarks=_remark(numbers))
 
 
-OURS = next(iter(READINGS))
-
-
-def powers(context: Context, table: str, at: int, names: list[str]) -> list[Number]:
-    """Some readings at one point of a table, all on the same data."""
-    across, known, _, runs = TABLES[table]
+def power(context: Context, table: str, at: int, name: str) -> Number:
+    """One reading at one point of a table; all see the same data."""
+    across, known, runs = TABLES[table]
     m, n = (at, 200) if table == "A1" else (512, at)
     if table == "A1":
         sampler, grid = datasets.covariance_shift, {"rho": [0.12]}
     else:
         sampler, grid = datasets.gaussian_mixture, {"example": [2], "stratified": [True]}
-    found = []
-    for name in names:  # a sweep each, so that an interrupted run has lost one at most
-        one = {name: READINGS[name].test(m, n)}
-        (row,) = context.sweep(f"{table}-{at}-{name}", one, sampler, grid, n=n).rows
-        label = f"{name}; table {table}, {across} = {at}"
-        found.append(power_number(row, label, known[at], runs))
-    return found
+    one = {name: READINGS[name].test(m, n)}
+    (row,) = context.sweep(f"{table}-{at}-{name}", one, sampler, grid, n=n).rows
+    return power_number(row, f"{name}; table {table}, {across} = {at}", known[at], runs)
 
 
 def _reading(number: Number) -> str:
@@ -153,7 +130,7 @@ def _reading(number: Number) -> str:
 
 
 def consistent(numbers: list[Number]) -> list[str]:
-    """Readings that differ from the published powers at one point in three, at most."""
+    """Readings that differ from the published powers at a point in three, at most."""
     found: dict[str, list[bool]] = {}
     for number in numbers:
         found.setdefault(_reading(number), []).append(number.agreement == "differs")
@@ -174,7 +151,7 @@ def _remark(numbers: list[Number]) -> str:
 def draw(numbers: list[Number]) -> Any:
     """A panel a table, a line a reading; the published as stars."""
     figure, axes = plotting.panels(1, 2, 13, 5.2, sharey=True)
-    for ax, (table, (across, known, _, _)) in zip(axes, TABLES.items(), strict=True):
+    for ax, (table, (across, known, _)) in zip(axes, TABLES.items(), strict=True):
         mine = [n for n in numbers if f"; table {table}, " in n.label]
         what = "hidden width m" if across == "m" else "training points n_tr"
         draw_curves(ax, mine, f"Table {table}: three layers, read in {len(READINGS)} ways", what)
@@ -190,4 +167,4 @@ def draw(numbers: list[Number]) -> Any:
 
 
 TITLE = "Three layers: which reading fits tables A1 and 2 at once"
-EXPERIMENT = Experiment("readings", TITLE, None, 200, 20, run, draw=draw)
+EXPERIMENT = Experiment("readings", TITLE, None, 200, 25, run, draw=draw)

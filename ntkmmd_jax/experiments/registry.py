@@ -12,6 +12,7 @@ from ntkmmd_jax.experiments import (
     published,
     readings,
     recipe,
+    splits,
     tabA3,
 )
 from ntkmmd_jax.experiments.experiment import Experiment
@@ -29,6 +30,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         tabA3.EXPERIMENT,
         recipe.EXPERIMENT,
         readings.EXPERIMENT,
+        splits.EXPERIMENT,
         leaderboard.EXPERIMENT,
         published.EXPERIMENT,
     )

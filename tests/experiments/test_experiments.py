@@ -135,6 +135,7 @@ def test_the_report_on_record_is_of_these_records(tmp_path):
     [
         "recipe",
         "readings",
+        "splits",
         "fig1",
         "fig2",
         "figA1",
