@@ -86,8 +86,9 @@ def draw(numbers: list[Number]) -> Any:
         draw_curves(ax, mine, f"{title}, n = 200 of each", f"{title.lower()} {name}")
         from_zero(ax, values)
     along = [n for n in numbers if n.label.startswith("n = 200,")]
-    draw_curves(axes[2], along, "Along the pass, n = 200", "training samples visited, of 200")
-    axes[2].legend([f"ρ = {rho}" for rho in RHO], frameon=False, fontsize="small")
+    names = {f"n = 200, ρ = {rho}": f"ρ = {rho}" for rho in RHO}
+    title, across = "Along the pass, n = 200", "training samples visited, of 200"
+    draw_curves(axes[2], along, title, across, names.__getitem__)
     field = [n.ours for n in numbers if n.label.startswith("n = 500,")]
     powers = np.reshape(field, (len(RHO), len(FIELD)))
     at = np.arange(len(FIELD)), np.arange(len(RHO))  # a cell each: neither axis goes below 0

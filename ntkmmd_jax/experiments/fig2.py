@@ -38,9 +38,10 @@ def draw(numbers: list[Number]) -> Any:
     figure, axes = plotting.panels(1, 4, 18, 3.8)
     for (dim, rhos), (left, right) in zip(SETTINGS.items(), axes.reshape(2, 2), strict=True):
         mine = [n for n in numbers if f", d = {dim}, " in n.label]
-        draw_curves(left, mine, f"Covariance shift, d = {dim}", "covariance shift ρ")
+        names = {f"{test}, d = {dim}": test for test in TESTS}
+        title = f"Covariance shift, d = {dim}"
+        draw_curves(left, mine, title, "covariance shift ρ", names.__getitem__)
         left.lines[0].set(linewidth=6, alpha=0.35)  # net and ntk1 are one line
-        left.legend(list(TESTS), frameon=False, fontsize="small")
         from_zero(left, rhos)
         _draw_nulls(right, 0, dim, rhos[3])
     return figure

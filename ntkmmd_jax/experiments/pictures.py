@@ -4,7 +4,7 @@ A label "series, name = value" is a point of a curve; any other is a line of a c
 their intervals, the published theirs; the dashed line is the level.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,8 +58,14 @@ def level_line(ax: Any) -> None:
     ax.axhline(LEVEL, color=plotting.GREY, ls="--", lw=1, zorder=0)
 
 
-def draw_curves(ax: Any, numbers: Sequence[Number], title: str, xlabel: str) -> None:
-    """A line a series, published stars beside; the axes of a power."""
+def draw_curves(
+    ax: Any,
+    numbers: Sequence[Number],
+    title: str,
+    xlabel: str,
+    named: Callable[[str], str] = str,
+) -> None:
+    """A line a series, `named` in the legend, published stars beside; the axes of a power."""
     found = curves(numbers)
     published = "published, with 95 %"
     for i, (name, points) in enumerate(found.items()):
@@ -67,7 +73,7 @@ def draw_curves(ax: Any, numbers: Sequence[Number], title: str, xlabel: str) -> 
         colour = plotting.COLOURS[i % len(plotting.COLOURS)]
         marker = plotting.MARKERS[i % len(plotting.MARKERS)]
         line = "-" if i < len(plotting.COLOURS) else ":"
-        draw_powers(ax, x, mine, color=colour, marker=marker, ls=line, label=name)
+        draw_powers(ax, x, mine, color=colour, marker=marker, ls=line, label=named(name))
         if any(number.published for number in mine):
             draw_published(ax, x, mine, published)
             published = None
@@ -94,7 +100,8 @@ def from_zero(ax: Any, values: Sequence[float]) -> None:
 
 def beside_published(numbers: Sequence[Number], title: str) -> Any:
     """A line a number: ours and the published one, each with its interval."""
-    figure, ax = plotting.panels(1, 1, 7, 1.1 + 0.32 * len(numbers))
+    longest = max(len(number.label) for number in numbers)
+    figure, ax = plotting.panels(1, 1, 5 + 0.08 * longest, 1.3 + 0.32 * len(numbers))
     places = np.arange(len(numbers))[::-1].astype(float)
     for place, number in zip(places, numbers, strict=True):
         if number.published is not None:
@@ -109,7 +116,7 @@ def beside_published(numbers: Sequence[Number], title: str) -> Any:
     ax.set_yticks(places, [number.label for number in numbers])
     ax.set_xlabel("power, with 95 % interval")
     ax.set_title(title, fontsize="medium")
-    ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="x", color="0.92", lw=0.6)
     ax.set_axisbelow(True)

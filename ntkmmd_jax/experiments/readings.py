@@ -154,15 +154,15 @@ def draw(numbers: list[Number]) -> Any:
     for ax, (table, (across, known, _)) in zip(axes, TABLES.items(), strict=True):
         mine = [n for n in numbers if f"; table {table}, " in n.label]
         what = "hidden width m" if across == "m" else "training points n_tr"
-        draw_curves(ax, mine, f"Table {table}: three layers, read in {len(READINGS)} ways", what)
+        title = f"Table {table}: three layers, read in {len(READINGS)} ways"
+        draw_curves(ax, mine, title, what, lambda series: series.partition("; ")[0])
         ax.set_xscale("log")
         ax.set_xticks(list(known), list(known))
         ax.minorticks_off()
         ax.get_legend().remove()
     handles, labels = axes[0].get_legend_handles_labels()
-    names = [label.partition("; ")[0] for label in labels]
     style = {"frameon": False, "fontsize": "small"}
-    figure.legend(handles, names, loc="outside right center", **style)
+    figure.legend(handles, labels, loc="outside right center", **style)
     return figure
 
 
