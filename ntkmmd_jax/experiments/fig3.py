@@ -44,11 +44,6 @@ def trained_test(data: str) -> NetMMD:
     return NetMMD(network=NETWORKS[data], learning_rate=0.01, momentum=0.9)
 
 
-def stand_in(data: str) -> str:
-    """What to say when the data are not MNIST; nothing if they are."""
-    return "" if data == "mnist" else "Stand-in: scikit-learn's 8 × 8 digits, not MNIST. "
-
-
 def run(context: Context) -> Outcome:
     """Train once; test and look at the witness on the way."""
     embed = _embedding()
@@ -98,13 +93,10 @@ def run(context: Context) -> Outcome:
     _draw_statistics(above, results, shuffled, exact)
     in_cohort = np.isin(np.concatenate(test), source.cohort)
     _draw_maps(below, scores, embed(points, context.seed), in_cohort, len(test[0]))
-    remarks = stand_in(context.data)
-    if remarks:
-        figure.suptitle(remarks)
     described = {"data": context.data, "n_x": N_X, "n_y": N_Y, "training": [N_TRAIN, N_TRAIN]}
     described |= {"share": SHARE, "cohort": len(source.cohort), "permutations": 400}
     described |= {"learning_rate": 0.01, "momentum": 0.9, "batch_size": 1}
-    remarks += "One data set and one network, so these p-values are one draw of theirs."
+    remarks = "One data set and one network, so these p-values are one draw of theirs."
     return Outcome(described, numbers, figure, remarks)
 
 
@@ -169,14 +161,15 @@ def _draw_maps(
     legend = {"fontsize": "small", "markerscale": 2, "ncols": 2, "frameon": False}
     axes[0].legend(loc="upper left", columnspacing=1, handletextpad=0.2, **legend)
     axes[0].set_ylabel("t-SNE 2")
-    for ax, count in zip(axes[1:], MOMENTS, strict=True):
-        g = np.asarray(scores[count]) - np.mean(scores[count])  # a constant has no meaning
-        limit = np.quantile(np.abs(g), 0.99)
+    shown = {
+        k: np.asarray(scores[k]) - np.mean(scores[k]) for k in MOMENTS
+    }  # constants say nothing
+    limit = np.quantile(np.abs(list(shown.values())), 0.99)  # one scale for all moments
+    for ax, (count, g) in zip(axes[1:], shown.items(), strict=True):
         colours = {"c": g, "cmap": "PuOr", "vmin": -limit, "vmax": limit}
         drawn = ax.scatter(*embedded.T, s=4, lw=0, **colours)
         ax.set_title(f"witness after {count} samples", fontsize="medium")
-        ax.figure.colorbar(drawn, ax=ax)
-    axes[-1].figure.axes[-1].set_ylabel("ĝ − mean (< 0: q exceeds p)")
+    drawn.axes.figure.colorbar(drawn, ax=axes[-1], label="ĝ − mean (< 0: q exceeds p)")
     low, high = embedded[:, 1].min(), embedded[:, 1].max()
     for ax in axes:
         ax.set(xticks=[], yticks=[], xlabel="t-SNE 1")
@@ -185,4 +178,4 @@ def _draw_maps(
 
 TITLE = "MNIST abundance change along the training"
 DATA = {"data": ("mnist", "digits"), "load": mnist.images}
-EXPERIMENT = Experiment("fig3", TITLE, None, 1, 4, run, **DATA)
+EXPERIMENT = Experiment("fig3", TITLE, None, 1, 8, run, **DATA)

@@ -26,7 +26,7 @@ import jax
 
 from ntkmmd_jax import datasets, plotting
 from ntkmmd_jax.experiments.experiment import Context, Experiment, Number, Outcome, power_number
-from ntkmmd_jax.experiments.fig3 import DATA, stand_in
+from ntkmmd_jax.experiments.fig3 import DATA
 from ntkmmd_jax.power.grid import Sampler
 from ntkmmd_jax.power.table import PowerRow
 from ntkmmd_jax.twosample import methods, shipped_test, two_sample_test
@@ -117,8 +117,8 @@ def board(context: Context, names: Sequence[str], chosen: Sequence[Problem]) -> 
             numbers.append(Number(f"{label}, ms", one.median, shortest, longest))
     settings = {one.name: {**one.point, "n": one.n} for one in chosen}
     settings |= {"permutations": 400, "level": 0.05, "runs_at_most": RUNS}
-    remarks = stand_in(context.data)
-    return Outcome(settings, numbers, _figure(found, names, chosen), remarks, _table(found, names))
+    figure, table = _figure(found, names, chosen), _table(found, names)
+    return Outcome(settings, numbers, figure, table=table)
 
 
 def standing(context: Context, problem: Problem, method: str) -> Standing:

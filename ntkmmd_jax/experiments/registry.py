@@ -10,6 +10,9 @@ from ntkmmd_jax.experiments import (
     leaderboard,
     mixtures,
     published,
+    readings,
+    recipe,
+    splits,
     tabA3,
 )
 from ntkmmd_jax.experiments.experiment import Experiment
@@ -25,6 +28,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         *mixtures.EXPERIMENTS,
         *architectures.EXPERIMENTS,
         tabA3.EXPERIMENT,
+        recipe.EXPERIMENT,
+        readings.EXPERIMENT,
+        splits.EXPERIMENT,
         leaderboard.EXPERIMENT,
         published.EXPERIMENT,
     )

@@ -1,14 +1,15 @@
 """Run experiments one after the other, and report all that lie in a folder."""
 
-import base64
-import html
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ntkmmd_jax._lib.files import replace_file
-from ntkmmd_jax.experiments.experiment import Context, Experiment
+from ntkmmd_jax.experiments.blocks import markdown
+from ntkmmd_jax.experiments.blocks import page as html_page
+from ntkmmd_jax.experiments.experiment import Context, Experiment, Number
+from ntkmmd_jax.experiments.pages import pages
 from ntkmmd_jax.experiments.registry import EXPERIMENTS
 
 
@@ -88,57 +89,22 @@ def named(identifiers: Sequence[str]) -> list[Experiment]:
 def write_report(out: Path) -> None:
     """`report.md` and `report.html` of every experiment whose entry is in a folder."""
     found = [out / f"{name}.json" for name in EXPERIMENTS if (out / f"{name}.json").exists()]
-    entries = [json.loads(path.read_text()) for path in found]
-    text = "\n".join(_markdown(entry) for entry in entries)
-    replace_file(out / "report.md", lambda file: file.write(f"# Reproduction\n\n{text}".encode()))
-    page = "\n".join(_html(entry, out) for entry in entries)
-    style = "body{font:15px sans-serif;max-width:70em;margin:2em auto}img{max-width:100%}"
-    style += "td,th{padding:.1em .8em;text-align:left}"
-    head = f"<!doctype html><meta charset=utf-8><title>Reproduction</title><style>{style}</style>"
-    replace_file(out / "report.html", lambda file: file.write((head + page).encode()))
+    blocks = pages([json.loads(path.read_text(encoding="utf-8")) for path in found])
+    text, page = markdown(blocks), html_page("The paper, reproduced", blocks, out)
+    replace_file(out / "report.md", lambda file: file.write(text.encode()))
+    replace_file(out / "report.html", lambda file: file.write(page.encode()))
 
 
-def _rows(entry: dict[str, Any]) -> list[list[str]]:
-    """The table, its head first: the experiment's own, or a line a number."""
-    if entry.get("table"):
-        return entry["table"]
-    rows = [["", "ours", "95 % interval", "published", "agreement"]]
-    for number in entry["numbers"]:
-        low, high, published = number["low"], number["high"], number["published"]
-        interval = "" if low is None else f"[{low:.3f}, {high:.3f}]"
-        shown = "" if published is None else f"{published:.3f}"
-        ours = f"{number['ours']:.3f}"
-        rows.append([number["label"], ours, interval, shown, number["agreement"]])
-    return rows
+def redraw(out: Path) -> list[str]:
+    """Draw again, from their records, the pictures that show numbers alone; says which."""
+    from ntkmmd_jax import plotting
 
-
-def _summary(entry: dict[str, Any]) -> str:
-    compared = [n["agreement"] for n in entry["numbers"] if n["agreement"]]
-    verdict = f"{compared.count('agrees')} of {len(compared)} published numbers lie in the joint "
-    start = f"{verdict}95 % Monte Carlo interval; " if compared else ""
-    paper = f" (paper: {entry['paper_runs']})" if entry["paper_runs"] else ""
-    return f"{start}{entry['runs']} runs{paper}, {entry['seconds']:.0f} s, seed {entry['seed']}."
-
-
-def _markdown(entry: dict[str, Any]) -> str:
-    lines = [f"## {entry['id']}: {entry['title']}", "", _summary(entry), ""]
-    lines += [text + "\n" for text in (entry["remarks"], entry["about"]) if text]
-    head, *rows = _rows(entry)
-    lines += [f"![{entry['id']}]({entry['id']}.png)", "", f"| {' | '.join(head)} |"]
-    lines += ["|" + "---|" * len(head)]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([*lines, ""])
-
-
-def _html(entry: dict[str, Any], out: Path) -> str:
-    picture = base64.b64encode((out / f"{entry['id']}.png").read_bytes()).decode()
-    cells = [
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in _rows(entry)
-    ]
-    return (
-        f"<h2>{entry['id']}: {html.escape(entry['title'])}</h2><p>{_summary(entry)}</p>"
-        f"<p>{html.escape(entry['remarks'])}</p><p>{html.escape(entry['about'])}</p>"
-        f'<img src="data:image/png;base64,{picture}" alt="{entry["id"]}">'
-        f"<table>{''.join(cells)}</table>"
-    )
+    drawn = []
+    for name, experiment in EXPERIMENTS.items():
+        path = out / f"{name}.json"
+        if experiment.draw is not None and path.exists():
+            numbers = json.loads(path.read_text(encoding="utf-8"))["numbers"]
+            figure = experiment.draw([Number.read(number) for number in numbers])
+            plotting.save(figure, out / f"{name}.png")
+            drawn.append(name)
+    return drawn

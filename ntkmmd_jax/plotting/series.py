@@ -20,14 +20,15 @@ def scan(found: "Scan", ax: Any = None, *, change: int | None = None) -> Any:
     ax = axes(panels(1, 1, 7.5, 3.6)[1] if ax is None else ax)
     start, stop = found.reference
     ax.axvspan(start, stop, color=GREY, alpha=0.2, lw=0, label=f"reference, {start}:{stop}")
-    for one, colour, marker in zip(found, COLOURS, MARKERS, strict=False):
+    for i, (one, colour, marker) in enumerate(zip(found, COLOURS, MARKERS, strict=False)):
         times, values, alarms = map(np.asarray, (one.times, one.statistics, one.alarms))
         style = {"color": colour, "marker": marker, "ms": 4}
         ax.plot(times, values, mfc="white", lw=1, label=f"window {one.window}", **style)
         raised = "alarms" if alarms.any() else None
         ax.plot(times[alarms], values[alarms], ls="none", label=raised, **style)
         limit = float(one.threshold)
-        ax.axhline(limit, color=colour, ls="--", lw=1, label=f"threshold {limit:.3g}")
+        dashes = (4 * i, (4, 8))  # where thresholds coincide, each is seen in the gaps of others
+        ax.axhline(limit, color=colour, ls=dashes, lw=1.2, label=f"threshold {limit:.3g}")
         for event in one.events[:1]:
             if event.change is not None:
                 said = f"change, estimated: {event.change}"

@@ -1,0 +1,170 @@
+"""Three layers: what the paper leaves open, read in every plain way, on two of its tables at once.
+
+The network of table A1's last row and of tables 1 and 2 is "fc 3-layer relu"; how it starts, which
+layers are trained and for how long is not said. Each reading is run on table A1 (covariance shift,
+ρ = 0.12, d = 100, n = 200, width m) and on NTK-MMD's row of table 2 (mixture, example 2, d = 10,
+m = 512, n_tr training points of both samples and as many to test): chosen on the one, it must hold
+on the other, so nothing is tuned on the cell that it is judged by.
+
+At time 0 the test is exact, no training at all. Times are α of the whole pass, as the paper's 0.1
+is; at a fixed rate for a sample they grow with n instead. Batches of 20 are as batches of one at
+equal time (table A2). PyTorch's default draws weights and biases uniformly from ±1/√fan_in.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from ntkmmd_jax import datasets, plotting
+from ntkmmd_jax._lib.normals import normal
+from ntkmmd_jax.experiments.experiment import Context, Experiment, Number, Outcome, power_number
+from ntkmmd_jax.experiments.pictures import draw_curves
+from ntkmmd_jax.networks import Network, Params, freeze, mlp
+from ntkmmd_jax.twosample import NTKMMD, NetMMD, TwoSampleTest
+
+WIDTHS, SIZES = (256, 512, 1024), (500, 1000, 1500, 2000)
+TABLE_A1, TABLE_2 = (0.858, 0.884, 0.910), (0.343, 0.689, 0.888, 0.959)
+RUNS_A1, RUNS_2 = 500, 1000  # published; table 2's are a guess from its tenths of a percent
+Draw = Callable[[jax.Array, Any], Params]  # a key and the shapes of a layer
+
+
+def torch_layer(key: jax.Array, layer: dict[str, Any]) -> Params:
+    """Weights and biases uniform in ±1/√fan_in."""
+    bound = layer["kernel"].shape[0] ** -0.5
+    keys = jax.random.split(key, len(layer))
+    return {
+        name: jax.random.uniform(k, leaf.shape, leaf.dtype, -bound, bound)
+        for k, (name, leaf) in zip(keys, layer.items(), strict=True)
+    }
+
+
+def gaussian_layer(key: jax.Array, layer: dict[str, Any]) -> Params:
+    """Weights N(0, 1), in a readout N(0, 1/m), and biases 0: the paper's two layers, repeated."""
+    kernel = layer["kernel"]
+    scale = 1.0 if "bias" in layer else kernel.shape[0] ** -0.5
+    drawn = {"kernel": scale * normal(key, kernel.shape)}
+    return drawn | ({"bias": jax.numpy.zeros(layer["bias"].shape)} if "bias" in layer else {})
+
+
+def redrawn(network: Network, draw: Draw) -> Network:
+    """The same network from another θ0, drawn layer by layer."""
+
+    def init(key: jax.Array, x: jax.Array) -> Params:
+        shapes = jax.eval_shape(network.init, key, x)["params"]
+        keys = jax.random.split(key, len(shapes))
+        layers = zip(keys, shapes.items(), strict=True)
+        return {"params": {name: draw(k, layer) for k, (name, layer) in layers}}
+
+    return dataclasses.replace(network, init=init, recipe=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """A network of three layers, what of it is trained, and for how long."""
+
+    start: str | Draw = "he"
+    frozen: tuple[str, ...] = ("readout",)
+    time: float = 0.0  # α; 0 is the exact test
+    rate: float = 0.0  # instead of it, a sample's step: α = rate · n_X
+
+    def test(self, m: int, n: int) -> TwoSampleTest:
+        """With hidden layers of width m, of n points of each, half of them for training."""
+        named = self.start if isinstance(self.start, str) else "he"
+        network = mlp((m, m), activation="relu", initialization=named, train_readout=True)
+        if not isinstance(self.start, str):
+            network = redrawn(network, self.start)
+        network = freeze(network, *self.frozen) if self.frozen else network
+        time = self.rate * n / 2 or self.time
+        if time == 0:
+            return NTKMMD(network=network)
+        return NetMMD(network=network, learning_rate=time, batch_size=20)
+
+
+BOTH = "N(0, 1) in both hidden layers"
+READINGS = {
+    "He, readout frozen (ours)": Reading(),
+    "He, all trained": Reading(frozen=()),
+    "He, first layer alone": Reading(frozen=("readout", "layer_2")),
+    "NTK scaling, all trained": Reading("ntk", ()),
+    "N(0, 1) then N(0, 1/m), readout frozen": Reading("paper"),
+    f"{BOTH}, readout frozen": Reading(gaussian_layer),
+    "PyTorch's, all trained": Reading(torch_layer, ()),
+    "PyTorch's, readout frozen": Reading(torch_layer),
+    "He, readout frozen, t = 1": Reading(time=1.0),
+    "He, readout frozen, 0.01 a sample": Reading(rate=0.01),
+    "PyTorch's, all trained, t = 1": Reading(torch_layer, (), 1.0),
+    "PyTorch's, all trained, 0.01 a sample": Reading(torch_layer, (), rate=0.01),
+}
+TABLES = {  # the axis, its points with the published powers, and over how many runs
+    "A1": ("m", dict(zip(WIDTHS, TABLE_A1, strict=True)), RUNS_A1),
+    "2": ("n_tr", dict(zip(SIZES, TABLE_2, strict=True)), RUNS_2),
+}
+OURS = next(iter(READINGS))
+
+
+def run(context: Context) -> Outcome:
+    """Every reading at every point of both tables."""
+    cells = [(table, at) for table, (_, known, _) in TABLES.items() for at in known]
+    numbers = [power(context, *cell, name) for name in READINGS for cell in cells]
+    settings = {"rho": 0.12, "n": 200, "widths": WIDTHS, "n_tr": SIZES, "batch_size": 20}
+    return Outcome(settings, numbers, remarks=_remark(numbers))
+
+
+def power(context: Context, table: str, at: int, name: str) -> Number:
+    """One reading at one point of a table; all see the same data."""
+    across, known, runs = TABLES[table]
+    m, n = (at, 200) if table == "A1" else (512, at)
+    if table == "A1":
+        sampler, grid = datasets.covariance_shift, {"rho": [0.12]}
+    else:
+        sampler, grid = datasets.gaussian_mixture, {"example": [2], "stratified": [True]}
+    one = {name: READINGS[name].test(m, n)}
+    (row,) = context.sweep(f"{table}-{at}-{name}", one, sampler, grid, n=n).rows
+    return power_number(row, f"{name}; table {table}, {across} = {at}", known[at], runs)
+
+
+def _reading(number: Number) -> str:
+    return number.label.partition("; ")[0]
+
+
+def consistent(numbers: list[Number]) -> list[str]:
+    """Readings that differ from the published powers at a point in three, at most."""
+    found: dict[str, list[bool]] = {}
+    for number in numbers:
+        found.setdefault(_reading(number), []).append(number.agreement == "differs")
+    return [name for name, differ in found.items() if sum(differ) <= len(differ) / 3]
+
+
+def _remark(numbers: list[Number]) -> str:
+    said = []
+    for name in consistent(numbers):
+        mine = [n for n in numbers if _reading(n) == name]
+        differ = [n.label.partition("table ")[2] for n in mine if n.agreement == "differs"]
+        where = f", but for {' and '.join(differ)}" if differ else ""
+        said.append(f"{name!r} is not told from the published powers{where}")
+    best = "; ".join(said) or "No reading is consistent with both tables"
+    return f"{best}. Ours of tables A1, 1 and 2 stays {OURS!r}, which no number here has chosen."
+
+
+def draw(numbers: list[Number]) -> Any:
+    """A panel a table, a line a reading; the published as stars."""
+    figure, axes = plotting.panels(1, 2, 13, 5.2, sharey=True)
+    for ax, (table, (across, known, _)) in zip(axes, TABLES.items(), strict=True):
+        mine = [n for n in numbers if f"; table {table}, " in n.label]
+        what = "hidden width m" if across == "m" else "training points n_tr"
+        title = f"Table {table}: three layers, read in {len(READINGS)} ways"
+        draw_curves(ax, mine, title, what, lambda series: series.partition("; ")[0])
+        ax.set_xscale("log")
+        ax.set_xticks(list(known), list(known))
+        ax.minorticks_off()
+        ax.get_legend().remove()
+    handles, labels = axes[0].get_legend_handles_labels()
+    style = {"frameon": False, "fontsize": "small"}
+    figure.legend(handles, labels, loc="outside right center", **style)
+    return figure
+
+
+TITLE = "Three layers: which reading fits tables A1 and 2 at once"
+EXPERIMENT = Experiment("readings", TITLE, None, 200, 25, run, draw=draw)
