@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypeGuard
 
+import numpy as np
 import typer
 
 # What commands share: kinds of files, and options.
@@ -54,6 +55,35 @@ def read_samples(
         raise ValueError("give two files, X and Y, or --demo for built-in data")
     of_x, of_y = read_files([x, y], header)
     return of_x, of_y
+
+
+def take_column(
+    x: Any, y: Any, name: str | None, flag: str
+) -> tuple[Any, Any, tuple[Any, Any] | None]:
+    """Both tables without a column, and that column of each; as they are, without a name."""
+    if name is None:
+        return x, y, None
+    rest, taken = [], []
+    for table in (x, y):
+        columns = getattr(table, "columns", None) or []
+        if name not in columns:
+            known = ", ".join(columns) or "columns without names: a header says them"
+            raise ValueError(f"{flag} {name}: there is no such column; there are {known}")
+        at = columns.index(name)
+        taken.append(table.values[:, at])
+        kept = [column for column in columns if column != name]
+        rest.append(type(table)(np.delete(table.values, at, axis=1), kept))
+    return rest[0], rest[1], (taken[0], taken[1])
+
+
+def parse_permutations(text: str) -> int | str:
+    """A whole number, or "adaptive"."""
+    if text == "adaptive":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"--permutations is a whole number, or adaptive; got {text!r}") from None
 
 
 def read_files(paths: list[str], header: bool | None) -> list[Any]:

@@ -16,7 +16,9 @@ from ntkmmd_jax.cli.inputs import (
     check_outputs,
     parse_image,
     parse_options,
+    parse_permutations,
     read_samples,
+    take_column,
 )
 
 
@@ -28,12 +30,23 @@ def test(
     demo: Annotated[bool, typer.Option(help="Use built-in data: a covariance shift")] = False,
     method: Method = None,
     level: Annotated[float, typer.Option(help="Probability of a false rejection")] = 0.05,
-    permutations: Annotated[int, typer.Option(help="Label permutations")] = 400,
+    permutations: Annotated[
+        str, typer.Option(help="Label permutations; or adaptive: as many as the verdict takes")
+    ] = "400",
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
     standardize: Standardize = None,
     paired: Annotated[
         bool, typer.Option("--paired", help="Rows of x and y belong together: swap within pairs")
     ] = False,
+    strata: Annotated[
+        str | None, typer.Option(help="A column by name: labels are permuted within its values")
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="A column by name, as of patients: whole groups are permuted")
+    ] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(help="Also test whether the MMD exceeds this, or stays below")
+    ] = None,
     option: Options = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Also say which coordinates and samples differ")
@@ -60,15 +73,20 @@ def test(
     check_outputs(plot, save, report=report)
     shape = parse_image(image)
     options = parse_options(option or [], method)
+    drawn = parse_permutations(permutations)
     sample_x, sample_y = read_samples(x, y, demo, seed, header)
+    sample_x, sample_y, of_strata = take_column(sample_x, sample_y, strata, "--strata")
+    sample_x, sample_y, of_groups = take_column(sample_x, sample_y, groups, "--groups")
     result = ntk.two_sample_test(
         sample_x,
         sample_y,
         method=method,
         key=seed,
         level=level,
-        n_permutations=permutations,
+        n_permutations=drawn,
         standardize=standardize,
+        strata=of_strata,
+        groups=of_groups,
         paired=paired,
         **options,
     )
@@ -76,10 +94,14 @@ def test(
     text = [repr(result)]
     if result.members is not None:
         text += ["", "its members, the loudest first:", str(result.members)]
+    if tolerance is not None:
+        tolerated = ntk.tolerance_test(sample_x, sample_y, tolerance, level=level)
+        found["tolerance"] = tolerated.to_dict()
+        text += ["", repr(tolerated)]
     explanation = None
-    if explain or (report is not None and result.witness is not None):
-        strata = (range(result.n_x), range(result.n_y)) if paired else None
-        explanation = result.explain(sample_x, sample_y, key=seed, strata=strata, image=shape)
+    if explain or (report is not None and result.witness is not None and groups is None):
+        within = (range(result.n_x), range(result.n_y)) if paired else of_strata
+        explanation = result.explain(sample_x, sample_y, key=seed, strata=within, image=shape)
     if explain and explanation is not None:
         found["explanation"] = explanation.to_dict()
         text += ["", repr(explanation)]
@@ -100,6 +122,7 @@ def test(
     if report is not None:
         settings = {"x": x or "built-in data", "y": y or "built-in data", "seed": seed}
         settings |= {"options": " ".join(option or []) or "none", "paired": paired}
+        settings |= {"strata": strata or "none", "groups": groups or "none"}
         settings["command"] = shlex.join(["ntkmmd", *sys.argv[1:]])
         written.append(f"report: {result.report(report, explanation, settings=settings)}")
     if written and not as_json:

@@ -407,3 +407,27 @@ def test_bad_sweeps_are_one_line(ntkmmd_here, tmp_path, monkeypatch, arguments, 
     code, _, said = ntkmmd_here(*arguments)
     assert code == 2 and said.startswith(message)
     assert not list(tmp_path.iterdir())
+
+
+def test_groups_tolerance_and_adaptive_permutations(folder, ntkmmd_here):
+    rng = np.random.default_rng(1)
+    for name, first, shift in (("a.csv", 0, 0.0), ("b.csv", 100, 3.0)):
+        patients = np.repeat(np.arange(first, first + 10), 3)[:, None]
+        values = np.hstack([rng.normal(size=(30, 2)) + shift, patients])
+        np.savetxt(folder / name, values, delimiter=",", header="u,v,patient", comments="")
+    wanted = ("--method=gmmd", "--groups=patient", "--permutations=adaptive", "--tolerance=0.3")
+    with pytest.warns(UserWarning, match="normal law"):
+        code, out, err = ntkmmd_here("test", "a.csv", "b.csv", *wanted, "--json")
+    assert not code, err
+    found = json.loads(out)
+    assert found["reject"] and found["within"] == "groups" and found["names"] == ["u", "v"]
+    assert found["n_permutations"] == 399 and found["tolerance"]["exceeds"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [("--groups=z", "there are a, b, c"), ("--permutations=many", "or adaptive")],
+)
+def test_columns_and_permutations_are_checked(ntkmmd_here, argument, said):
+    code, _, err = ntkmmd_here("test", "y.csv", "y.csv", argument)
+    assert code == 2 and said in err
