@@ -158,9 +158,7 @@ class Experiment:
         stand_in, numbers = STAND_INS.get(context.data, ""), outcome.numbers
         if stand_in:  # nothing is published of it
             numbers = [dataclasses.replace(n, published=None, published_runs=None) for n in numbers]
-        figure = outcome.figure
-        if figure is None and self.draw is not None:
-            figure = self.draw(numbers)
+        figure: Any = outcome.figure if self.draw is None else self.draw(numbers)
         if stand_in:
             figure.suptitle(f"Stand-in: {stand_in}")
         entry = {

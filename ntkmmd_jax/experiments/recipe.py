@@ -11,6 +11,8 @@ apart by taking each alone. The same recipe as a plain loop in PyTorch rejected 
 (standard error .007).
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -32,7 +34,7 @@ from ntkmmd_jax.witness import Witness
 class Quantile(Permutation):
     """Reject above a quantile of the permutations, the observed one not counted: not exact."""
 
-    def result(self, key: jax.Array, evidence: Permutable, level: float) -> TwoSampleResult:
+    def result(self, key: jax.Array, evidence: Permutable, level: Any) -> TwoSampleResult:
         """T > quantile decides; the share of permutations beyond T, made to agree, is "p"."""
         found = evidence.permuted(key, self.pool)
         statistic = found.null.values[found.observed]
@@ -54,7 +56,7 @@ class InOrder(NetMMD):
         return trained_witness(key, self.network, params, pooled(train).measure, self.sgd)
 
 
-def theirs(**options: int) -> NetMMD:
+def theirs(**options: Any) -> NetMMD:
     """The authors' recipe, with some batch size and epochs."""
     return InOrder(shuffle=False, calibration=Quantile(), **options)
 
