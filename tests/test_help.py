@@ -15,6 +15,7 @@ ROOMS = ["calibration", "changepoint", "datasets", "sequential", "theory", "kern
 ROOMS += ["networks"]
 # What calls give back, shown by the examples of these calls.
 RESULTS = {"Comparison", "KSampleResult", "Plan", "PowerTable", "SideBySide", "Trajectory"}
+RESULTS |= {"EstimatedMMD", "Explanation", "ToleranceResult"}
 RESULTS |= {"Distance", "PilotNull", "TwoSampleResult", "TwoSampleTest"}
 
 

@@ -12,6 +12,7 @@ from ntkmmd_jax import calibration, changepoint, kernels, sequential, theory
 from ntkmmd_jax._lib import records
 from ntkmmd_jax._lib.records import brief
 from ntkmmd_jax.changepoint import edetector
+from ntkmmd_jax.twosample.explained import Extremes, WitnessMap
 from tests.test_help import SURFACE
 
 NETWORK = ntk.mlp(4)
@@ -41,6 +42,8 @@ def objects():
     change = changepoint.Change(5, (4, 6), 0.01, 3.0, X[0], X[0], X[0])
     cut = changepoint.cutting.Binning(2, 30, 0.0)
     about = {"window": 8, "method": "ntk"}
+    ends, plane = Extremes(np.arange(1), X[0, :1], X[:1]), WitnessMap(("a", "b"), *[X[:, :2]] * 4)
+    per = (X[0, :1], X[0, :1], X[:1, [0] * 4], np.array([-1]), X[0, :1])
     watch = sequential.Watch(0, NETWORK, 3)
     return [
         *tests, witness, compared, drift, result, measure, NETWORK, table, detector, change, one,
@@ -69,6 +72,8 @@ def objects():
         theory.LemmaConstants(zero, zero, zero, zero),
         theory.SGDDisplacement(X[:, 0], numbers(), numbers()),
         kernels.Filtered(None, numbers(), numbers(), numbers(), times=(1.0,)),
+        ntk.Explanation("ntk", 0.05, 99, (9, 9), ("a",), (1,), *per, ends, ends, plane),
+        ntk.ToleranceResult(kernels.EstimatedMMD(zero + 1, zero + 1, zero + 1), 0.5, 0.05),
         ntk.Distance(
             kernels.EstimatedMMD(zero, zero + 1, zero + 1), level=0.05, kernel="k", n_x=9, n_y=9
         ),

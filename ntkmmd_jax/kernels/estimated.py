@@ -103,6 +103,14 @@ def estimate_mmd(kernel: Kernel, x: jax.Array, y: jax.Array) -> EstimatedMMD:
         kernel: k(x1, x2), of shape (n1, n2) for points (n1, ...) and (n2, ...).
         x: Points, shape (n_X, ...), at least 4.
         y: Likewise, with the same features.
+
+    Example:
+        >>> import jax
+        >>> import ntkmmd_jax as ntk
+        >>> x, y = ntk.datasets.mean_shift(jax.random.key(0), 60, 50, delta=3.0, dim=2)
+        >>> found = ntk.estimate_mmd(ntk.GaussianKernel(1.0), x, y)
+        >>> bool(found.lower(0.05) > 0)
+        True
     """
     n_x, n_y = len(x), len(y)
     if min(n_x, n_y) < LEAST:

@@ -40,7 +40,15 @@ class GaussianKernel:
 
 @record
 class TangentKernel:
-    """K_0(z, z') = ⟨∇f(z; θ0), ∇f(z'; θ0)⟩ of a network at θ0, unbounded for most networks."""
+    """K_0(z, z') = ⟨∇f(z; θ0), ∇f(z'; θ0)⟩ of a network at θ0, unbounded for most networks.
+
+    Example:
+        >>> import numpy as np
+        >>> import ntkmmd_jax as ntk
+        >>> kernel = ntk.TangentKernel.of(0, np.zeros((1, 3)), ntk.mlp(8))
+        >>> kernel(np.zeros((2, 3)), np.ones((5, 3))).shape
+        (2, 5)
+    """
 
     params: Params  # θ0
     network: Network = static()  # that of f

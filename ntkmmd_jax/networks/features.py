@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.checks import whole
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax.networks.modules import NetworkLike, as_network, is_module
 from ntkmmd_jax.networks.network import Network
@@ -70,5 +71,5 @@ def _function(embedding: Any, samples: Any) -> Callable[[np.ndarray], Any]:
             "from_flax(module, params=...), or give an nnx module that has been trained"
         )
     params = network.init(jax.random.key(0), jnp.asarray(samples[:1]))
-    apply = jax.jit(network.apply)
+    apply = jit(network.apply)
     return lambda batch: apply(params, batch)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ntkmmd_jax._lib.help import with_help
 from ntkmmd_jax.twosample.driving import KINDS
 
 _SHOWN = 10  # coordinates in a table of words
@@ -47,6 +48,7 @@ class WitnessMap:
     grid: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
+@with_help
 @dataclasses.dataclass(frozen=True, eq=False)
 class Explanation:
     """Why two samples differ: coordinates with adjusted p-values, extreme samples, a map.
@@ -56,9 +58,9 @@ class Explanation:
     samples and map describe the witness of the test, which has its own p-value.
     """
 
-    method: str
-    level: float
-    n_permutations: int
+    method: str  # of the test whose witness it is
+    level: float  # probability that any coordinate is named if x and y have one law
+    n_permutations: int  # relabellings behind the p-values
     sizes: tuple[int, int]  # points of x and of y
     names: tuple[str, ...]  # of the d coordinates
     shape: tuple[int, ...]  # of a sample: (d,), or (h, w) or (h, w, c) of an image
@@ -69,7 +71,7 @@ class Explanation:
     shares: np.ndarray  # (d,) of the witness's gap between x and y; they add up to it
     most_x: Extremes  # points of x
     most_y: Extremes  # points of y
-    map: WitnessMap
+    map: WitnessMap  # of the witness in a plane
 
     @property
     def order(self) -> np.ndarray:

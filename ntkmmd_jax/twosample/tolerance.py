@@ -39,8 +39,8 @@ class ToleranceResult:
     estimate: EstimatedMMD  # MMD², its standard error
     tolerance: Any  # () ε, in units of the MMD
     level: Any  # () of either verdict
-    n_x: int = static(default=0)
-    n_y: int = static(default=0)
+    n_x: int = static(default=0)  # samples of p
+    n_y: int = static(default=0)  # samples of q
 
     @property
     def pvalue(self) -> float:
@@ -176,6 +176,13 @@ def tolerance_of(x: Any, change: Callable[[Any], Any], *, kernel: Any = None) ->
         x: The reference, anything array-like, one row per sample.
         change: From points (n, ...) to points (n, ...), each by itself: `lambda z: z + 0.1`.
         kernel: As of `tolerance_test`, and the same.
+
+    Example:
+        >>> import numpy as np
+        >>> import ntkmmd_jax as ntk
+        >>> x = np.random.default_rng(0).normal(size=(200, 2))
+        >>> ntk.tolerance_of(x, lambda z: z + 0.1) < ntk.tolerance_of(x, lambda z: z + 0.3)
+        True
     """
     points = as_points(x, "x")
     changed = as_points(change(points), "change(x)")
