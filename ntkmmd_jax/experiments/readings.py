@@ -9,6 +9,10 @@ on the other, so nothing is tuned on the cell that it is judged by.
 At time 0 the test is exact, no training at all. Times are α of the whole pass, as the paper's 0.1
 is; at a fixed rate for a sample they grow with n instead. Batches of 20 are as batches of one at
 equal time (table A2). PyTorch's default draws weights and biases uniformly from ±1/√fan_in.
+
+In the exact kernel a start matters by the ratio of the first layer's part to the second's, which is
+m Var W_2 / (d Var W_1): the same for He's and PyTorch's, 1/d for N(0, 1) then N(0, 1/m), and for
+Glorot's (d + m) / 2d, which grows with the width, as the published powers do.
 """
 
 import dataclasses
