@@ -103,4 +103,4 @@ def draw(numbers: list[Number]) -> Any:
 
 
 TITLE = "Power on Gaussian shifts"
-EXPERIMENT = Experiment("fig1", TITLE, 500, 500, 9, run, uses_lapack=True, draw=draw)
+EXPERIMENT = Experiment("fig1", TITLE, 500, 500, 1, run, uses_lapack=True, draw=draw)

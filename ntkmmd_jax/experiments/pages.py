@@ -77,7 +77,8 @@ def section(entry: dict[str, Any]) -> list[Block]:
     elif rest:
         table = Table(_grid(rest) or _listed(rest))
         short = len(rest) <= FEW and not compared
-        blocks.append(table if short else Folded(f"{len(rest)} more numbers", [table]))
+        summary = f"{len(rest)} {'more ' if compared else ''}number{'s' * (len(rest) > 1)}"
+        blocks.append(table if short else Folded(summary, [table]))
     if entry["about"]:
         blocks.append(Folded("What it is, and what was chosen", [Text(entry["about"])]))
     return [*blocks, Text(_footer(entry), footer=True)]
@@ -198,7 +199,8 @@ def _footer(entry: dict[str, Any]) -> str:
     time = f"{entry['seconds']:,.0f} s on 2 shared cores"
     if "cpu_seconds" in entry:
         time = f"{entry['cpu_seconds']:,.0f} s of one core"
-    start = f"{_runs(entry)} runs{paper}, seed {entry['seed']}, {time}"
+    runs = _runs(entry)
+    start = f"{runs} run{'s' * (runs != '1')}{paper}, seed {entry['seed']}, {time}"
     return f"{start}{f', {made}' if made else ''}. Settings: {settings}."
 
 

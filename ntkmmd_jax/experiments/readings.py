@@ -9,6 +9,10 @@ on the other, so nothing is tuned on the cell that it is judged by.
 At time 0 the test is exact, no training at all. Times are α of the whole pass, as the paper's 0.1
 is; at a fixed rate for a sample they grow with n instead. Batches of 20 are as batches of one at
 equal time (table A2). PyTorch's default draws weights and biases uniformly from ±1/√fan_in.
+
+In the exact kernel a start matters by the ratio of the first layer's part to the second's, which is
+m Var W_2 / (d Var W_1): the same for He's and PyTorch's, 1/d for N(0, 1) then N(0, 1/m), and for
+Glorot's (d + m) / 2d, which grows with the width, as the published powers do.
 """
 
 import dataclasses
@@ -16,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from ntkmmd_jax import datasets, plotting
 from ntkmmd_jax._lib.normals import normal
@@ -40,12 +45,21 @@ def torch_layer(key: jax.Array, layer: dict[str, Any]) -> Params:
     }
 
 
+def glorot_layer(key: jax.Array, layer: dict[str, Any]) -> Params:
+    """Weights N(0, 2/(fan_in + fan_out)) and biases 0 (Glorot & Bengio 2010)."""
+    fan_in, *fan_out = layer["kernel"].shape
+    return _normal_layer(key, layer, (2 / (fan_in + sum(fan_out or [1]))) ** 0.5)
+
+
 def gaussian_layer(key: jax.Array, layer: dict[str, Any]) -> Params:
     """Weights N(0, 1), in a readout N(0, 1/m), and biases 0: the paper's two layers, repeated."""
-    kernel = layer["kernel"]
-    scale = 1.0 if "bias" in layer else kernel.shape[0] ** -0.5
-    drawn = {"kernel": scale * normal(key, kernel.shape)}
-    return drawn | ({"bias": jax.numpy.zeros(layer["bias"].shape)} if "bias" in layer else {})
+    scale = 1.0 if "bias" in layer else layer["kernel"].shape[0] ** -0.5
+    return _normal_layer(key, layer, scale)
+
+
+def _normal_layer(key: jax.Array, layer: dict[str, Any], scale: float) -> Params:
+    drawn = {name: jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in layer.items()}
+    return drawn | {"kernel": scale * normal(key, layer["kernel"].shape)}
 
 
 def redrawn(network: Network, draw: Draw) -> Network:
@@ -90,6 +104,8 @@ READINGS = {
     "NTK scaling, all trained": Reading("ntk", ()),
     "N(0, 1) then N(0, 1/m), readout frozen": Reading("paper"),
     f"{BOTH}, readout frozen": Reading(gaussian_layer),
+    "Glorot, readout frozen": Reading(glorot_layer),
+    "Glorot, all trained": Reading(glorot_layer, ()),
     "PyTorch's, all trained": Reading(torch_layer, ()),
     "PyTorch's, readout frozen": Reading(torch_layer),
     "He, readout frozen, t = 1": Reading(time=1.0),

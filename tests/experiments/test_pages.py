@@ -38,7 +38,7 @@ def test_published_numbers_stand_beside_ours_with_both_intervals():
     ]
     assert other[-1] == "differs"
     (folded,) = (block for block in section(entry) if isinstance(block, Folded))
-    assert folded.summary == "1 more numbers" and folded.blocks[0].rows[1][0] == "c"
+    assert folded.summary == "1 more number" and folded.blocks[0].rows[1][0] == "c"
 
 
 def test_nothing_published_is_no_empty_column():
