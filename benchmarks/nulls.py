@@ -9,7 +9,6 @@ nuisance differs. "adaptive" has level, power and the number of permutations of 
 its CPU seconds. `benchmarks/tolerance.py` has the level of the tolerance test.
 """
 
-import argparse
 import dataclasses
 import itertools
 import time
@@ -17,6 +16,7 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+from sections import run
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax.calibration import Exchangeable
@@ -172,17 +172,5 @@ SECTIONS = {
 }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", nargs="?", type=int, default=2000)
-    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
-    given = parser.parse_args()
-    for name in given.only:
-        start = time.perf_counter()
-        print(f"\n{name}, {given.runs} replicas\n")
-        SECTIONS[name](given.runs)
-        print(f"\n{name}: {time.perf_counter() - start:.0f} s", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    run(SECTIONS, __doc__)

@@ -9,13 +9,12 @@ closed form; "tangent" the kernel of a network, whose MMD is that of the gradien
 points. A shift or a scale is that of every coordinate.
 """
 
-import argparse
 import itertools
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from sections import run
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax.measure import SignedMeasure
@@ -157,17 +156,5 @@ def show_tangent(runs, sizes=((50, 50), (200, 200))):
 SECTIONS = {"gaussian": show_gaussian, "tangent": show_tangent}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", nargs="?", type=int, default=2000)
-    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
-    given = parser.parse_args()
-    for name in given.only:
-        start = time.perf_counter()
-        print(f"\n{name}, {given.runs} replicas\n")
-        SECTIONS[name](given.runs)
-        print(f"\n{name}: {time.perf_counter() - start:.0f} s", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    run(SECTIONS, __doc__)

@@ -18,7 +18,7 @@ is too large near p = q and right away from it (Efron & Stein 1981). It is large
 - `upper` must not take it, for it is small when θ̂ is: it is the largest m with θ̂ ≥ m − z · σ(m),
   σ(m)² = 4 m ρ + 2 s² the variance if MMD² is m, with ρ = ⟨δ̂, Σ δ̂⟩ / θ̂, at most s.
 
-Both are limits in n: `benchmarks/nulls.py` has what they come to at 50, 200 and 1,000 points.
+Both are limits in n: `benchmarks/tolerance.py` has what they come to at 50, 200 and 1,000 points.
 """
 
 from collections.abc import Callable

@@ -17,7 +17,6 @@ is a mean of independent ones, in linear time and with a larger error:
     MMD² = Σ_b MMD²_b / B,   error² = Σ_b error²_b / B².
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -38,12 +37,11 @@ from ntkmmd_jax.kernels import (
     TangentKernel,
     estimate_mmd,
 )
+from ntkmmd_jax.kernels.estimated import LEAST, Kernel
 from ntkmmd_jax.measure import random_orders
 from ntkmmd_jax.networks import NetworkLike, as_network, check_network, mlp
 
-Kernel = Callable[[jax.Array, jax.Array], jax.Array]  # (n1, ...), (n2, ...) -> (n1, n2)
 _KERNELS = ("gaussian", "polynomial")
-_LEAST = 4  # points of a block
 
 
 @record
@@ -158,15 +156,15 @@ def distance(
 
 def _count(n_x: int, n_y: int, block: int | None) -> int:
     """How many blocks, each with 4 points of either sample at least."""
-    if min(n_x, n_y) < _LEAST:
-        raise ValueError(f"a distance needs {_LEAST} samples of each; got {n_x} and {n_y}")
+    if min(n_x, n_y) < LEAST:
+        raise ValueError(f"a distance needs {LEAST} samples of each; got {n_x} and {n_y}")
     if block is None:
         return 1
-    whole("block", block, _LEAST)
+    whole("block", block, LEAST)
     blocks = max(1, max(n_x, n_y) // block)
-    if min(n_x, n_y) // blocks < _LEAST:
+    if min(n_x, n_y) // blocks < LEAST:
         raise ValueError(
-            f"{blocks} blocks of {block} leave fewer than {_LEAST} of the smaller sample to each "
+            f"{blocks} blocks of {block} leave fewer than {LEAST} of the smaller sample to each "
             f"(n = {n_x} + {n_y}): take a larger block"
         )
     return blocks
