@@ -80,7 +80,7 @@ EXPERIMENT = Experiment(
     "Change of gesture in MSRC-12",
     None,
     1,
-    3,
+    1,
     run,
     data=("msrc12", "synthetic"),
     load=lambda data: [msrc12(subject, data=data) for subject in SUBJECTS],
