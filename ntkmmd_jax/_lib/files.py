@@ -20,6 +20,8 @@ import numpy as np
 def replace_file(path: str | os.PathLike, write: Any) -> Path:
     """Write a file atomically: readers see the old one or the whole new one, never a part."""
     path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}; make it first")
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -36,6 +36,7 @@ from ntkmmd_jax._lib.tiles import even_size, tiled
 Kernel = Callable[[jax.Array, jax.Array], jax.Array]  # (n1, ...), (n2, ...) -> (n1, n2)
 _TILE = 1024  # rows and columns of the kernel matrix that are held at once
 _LANDMARKS = 16  # of each sample, about whose mean the kernel is centred
+_ROUNDING = 8  # units in the last place of the kernel, which sums over tiles stay within
 LEAST = 4  # points of each sample that the estimate needs
 
 
@@ -150,10 +151,12 @@ def estimate_mmd(kernel: Kernel, x: jax.Array, y: jax.Array) -> EstimatedMMD:
     pairs = [n * (n - 1.0) for n in (n_x, n_y)]  # floats: they may be beyond an int32
     spread2 = of[0].trace / pairs[0] + of[1].trace / pairs[1]
     spread2 += 2 * between / ((n_x - 1.0) * (n_y - 1.0))
+    # No estimate is better than its rounding: of tied points it is all that there is.
+    rounding = _ROUNDING * jnp.finfo(points.dtype).eps * jnp.max(jnp.abs(level))
     return EstimatedMMD(
         of[0].mean + of[1].mean - 2 * cross,
-        jnp.sqrt(variance),
-        jnp.sqrt(jnp.maximum(spread2, 0)),
+        jnp.sqrt(variance + rounding**2),
+        jnp.sqrt(jnp.maximum(spread2, 0) + rounding**2),
     )
 
 

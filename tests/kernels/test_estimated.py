@@ -106,3 +106,11 @@ def test_tangent_kernel_is_that_of_the_network():
     x = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
     kernel = ntk.TangentKernel.of(0, x, ntk.mlp(8))
     np.testing.assert_allclose(kernel(x, x), ntk.empirical_ntk(kernel.network, kernel.params, x))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 100.0])
+def test_rounding_is_no_distance(value):
+    """Of points that are all equal, nothing is said of MMD² but that it may be 0."""
+    points = jnp.full((60, 3), value)
+    found = ntk.estimate_mmd(ntk.GaussianKernel(1.0), points, points[:-3])
+    assert found.lower(0.05) <= 0 <= found.upper(0.05) < 1e-4

@@ -299,3 +299,9 @@ def test_the_null_of_an_explanation_is_that_of_its_test():
     with pytest.raises(ValueError, match="pairs: give explain its strata"):
         paired.explain(x, y)
     assert paired.explain(x, y, strata=(range(24), range(24)), n_permutations=99).driving
+
+
+def test_a_report_says_which_folder_is_missing(tmp_path):
+    result = ntk.two_sample_test(*samples(0), method="hotelling")
+    with pytest.raises(FileNotFoundError, match="there is no folder .*none; make it first"):
+        result.report(tmp_path / "none" / "why.html")
