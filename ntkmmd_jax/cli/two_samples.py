@@ -10,6 +10,7 @@ import typer
 
 from ntkmmd_jax.cli.inputs import (
     FILES,
+    Header,
     Method,
     Options,
     Standardize,
@@ -61,10 +62,7 @@ def test(
     report: Annotated[
         Path | None, typer.Option(help="Write one HTML file with verdict, pictures, explanation")
     ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether .csv files begin with column names"),
-    ] = None,
+    header: Header = None,
 ) -> None:
     """Test whether two samples come from the same distribution."""
     import ntkmmd_jax as ntk

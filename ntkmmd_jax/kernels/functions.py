@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+from jax.tree_util import Partial
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points
@@ -12,6 +13,11 @@ from ntkmmd_jax.kernels.ntk import empirical_ntk
 from ntkmmd_jax.networks import Network, NetworkLike, Params, as_network, mlp
 
 _POINTS = 2000  # whose median distance is taken
+
+
+def as_pytree(kernel: Any) -> Any:
+    """A kernel that jit takes as an argument: as it is, or a bare function wrapped."""
+    return Partial(kernel) if jax.tree_util.all_leaves([kernel]) else kernel
 
 
 @record

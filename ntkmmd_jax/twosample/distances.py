@@ -22,7 +22,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
 
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.keys import as_key
@@ -38,6 +37,7 @@ from ntkmmd_jax.kernels import (
     estimate_mmd,
 )
 from ntkmmd_jax.kernels.estimated import LEAST, Kernel
+from ntkmmd_jax.kernels.functions import as_pytree
 from ntkmmd_jax.measure import random_orders
 from ntkmmd_jax.networks import NetworkLike, as_network, check_network, mlp
 
@@ -191,9 +191,7 @@ def _fixed(key: jax.Array, kernel: Any, x: jax.Array) -> Kernel:
         return PolynomialKernel()
     if not callable(kernel):
         raise ValueError(f"kernel is one of {_KERNELS} or a function of (x1, x2); got {kernel!r}")
-    given: Any = kernel
-    plain = jax.tree_util.all_leaves([kernel])  # a function, and no pytree of its own
-    return Partial(given) if plain else given
+    return as_pytree(kernel)
 
 
 @jit(static_argnames="blocks")

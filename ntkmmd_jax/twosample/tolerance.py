@@ -18,7 +18,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
 
 from ntkmmd_jax._lib.checks import positive
 from ntkmmd_jax._lib.points import as_points, as_samples, check_finite
@@ -27,6 +26,7 @@ from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tiles import tile_by_tile
 from ntkmmd_jax.calibration import check_level
 from ntkmmd_jax.kernels import EstimatedMMD, GaussianKernel, estimate_mmd
+from ntkmmd_jax.kernels.functions import as_pytree
 
 _ROWS = 256  # of kernel matrices that are held at once
 _FEW = 50  # points of each, below which the normal law is not measured to hold
@@ -199,8 +199,7 @@ def _traced(kernel: Any, reference: jax.Array) -> Any:
         return GaussianKernel.of(reference)
     if not callable(kernel):
         raise TypeError(f"kernel is a function k(x1, x2) or a kernel object; got {kernel!r}")
-    is_leaf = jax.tree.leaves(kernel) == [kernel]  # a bare function
-    return Partial(kernel) if is_leaf else kernel
+    return as_pytree(kernel)
 
 
 @jit
