@@ -3,9 +3,11 @@
 With V_L of `dependence`, Σ_L the covariance of √L times a window's mean, and N frames of reference,
 
     E T_L = V_L / L + V_N / N,
-    Var T_L = 2 tr Σ_L² (1/L + V_N / (V_L N))² + κ / L³,   κ = Var k̃(x, x) − 2 tr Σ_1²,
+    Var T_L = 2 tr Σ_L² (1/L + V_N / (V_L N))² + κ / L³,   κ = B³ (Var |block mean|² − 2 tr Σ_B²),
 
-where tr Σ² comes from pairs of blocks far from each other, less what the common mean adds to it.
+where tr Σ² comes from pairs of blocks far from each other, less what the common mean adds to it,
+and blocks have B frames, as many as they remember: 1 if they are independent. For L < B, κ lies
+between those of blocks of 1 and of B frames.
 What resampling adds is the shape: streams of blocks of the reference against a reference that is
 resampled, too, each standardised by the moments of that world and by the scale f that its own
 reference would have estimated. So a quantile of them is that of a chart whose reference is random.
@@ -66,14 +68,14 @@ class World:
         # Coordinates are those of the reference, in which it spreads a little less than what
         # follows: by 1 − 2/N of the variance for independent frames.
         mean = (found.mean(lengths) + found.mean(frames)) * (1 + 2 * found.time / frames)
-        diagonal = jnp.diagonal(gram)
+        norms, diagonal = jnp.diagonal(means), jnp.diagonal(gram)
         single = (jnp.sum(gram**2) - jnp.sum(diagonal**2)) / (n * (n - 1))
-        excess = jnp.maximum(jnp.var(diagonal) - 2 * single, 0) / lengths**3
+        kappa = size**3 * jnp.maximum(jnp.var(norms) - 2 * squares, 0)
+        first = jnp.maximum(jnp.var(diagonal) - 2 * single, 0)
+        known = jnp.clip((lengths - 1) / jnp.maximum(size - 1, 1), 0, 1)
+        excess = jnp.where(block == 1, kappa, first + (kappa - first) * known) / lengths**3
         variance = 2 * squares * (mean / of_block) ** 2 + excess
-        return cls(
-            gram, found, block, jnp.diagonal(means), Moments(mean, jnp.sqrt(variance)),
-            frames=frames,
-        )  # fmt: skip
+        return cls(gram, found, block, norms, Moments(mean, jnp.sqrt(variance)), frames=frames)
 
     def drawn(self, numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Frames of a stream of blocks on a circle, and where blocks begin.
@@ -129,10 +131,16 @@ def stream_draws(
 
     Lengths go from `shortest` to `window`; a length that exceeds the frames seen does not count.
     """
-    lengths = jnp.arange(1, window + 1)
+    lengths, n = jnp.arange(1, window + 1), len(world.gram)
+
+    def kernel(i: jax.Array, past: jax.Array) -> jax.Array:
+        # Blocks that overlap in the reference are neighbours by chance: they share nothing here.
+        ahead = (i - past) % n
+        chance = (jnp.minimum(ahead, n - ahead) < world.block) & (ahead != lengths - 1)
+        return jnp.where(chance, 0, world.gram[i, past])
 
     def run(key: jax.Array, own: Moments, horizon: int) -> tuple:
-        numbers = jax.random.uniform(key, (horizon + len(world.gram),))
+        numbers = jax.random.uniform(key, (horizon + n,))
         weights, scale = world.reference(numbers[horizon:])
         gaps = world.gram @ weights
         offset = weights @ gaps
@@ -142,7 +150,7 @@ def stream_draws(
             sums, past, first, second = carry
             i, count = given
             past = jnp.concatenate([i[None], past[:-1]])
-            lags = world.gram[i, past] - gaps[i] - gaps[past] + offset
+            lags = kernel(i, past) - gaps[i] - gaps[past] + offset
             sums = grown(sums, 2 * jnp.cumsum(lags) - lags[0])
             values = sums / lengths.astype(sums.dtype) ** 2
             kept = jnp.where(count >= window, values, 0)
