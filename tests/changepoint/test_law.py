@@ -11,7 +11,7 @@ import ntkmmd_jax as ntk
 from ntkmmd_jax import changepoint
 from ntkmmd_jax.changepoint.by_rows import of_level
 from ntkmmd_jax.changepoint.dependence import dependence
-from ntkmmd_jax.changepoint.law import World
+from ntkmmd_jax.changepoint.law import World, stream_draws
 from ntkmmd_jax.changepoint.rows import Memory, grown, rows_of, seen
 from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
 from tests.changepoint.conftest import EXACT, TESTS
@@ -72,6 +72,34 @@ def test_memory_of_an_autoregression(rho):
         error = np.std(values) / np.sqrt(60)
         assert abs(np.mean(values) - true) < 4 * error + 0.02 * true
     assert np.median(order) == (rho > 0)
+
+
+def test_spread_of_windows_that_remember():
+    """Var T_L for squares of frames, where an excess without memory is 13 % short at L = 10."""
+
+    @jax.jit
+    def ratios(key):
+        x = autoregression(key, 6000, 3, 0.5)
+        frames, known = (x[:, :, None] * x[:, None, :]).reshape(-1, 9), 1500
+        frames = frames - frames[:known].mean(0)
+        world = World.of(frames[:known] @ frames[:known].T, known, 40)
+        total = jnp.cumsum(frames[known:], axis=0)
+        spread = [jnp.std(jnp.sum((total[n:] - total[:-n]) ** 2, 1)) / n**2 for n in (10, 20, 40)]
+        return jnp.stack(spread) / world.moments.spread[jnp.array([9, 19, 39])]
+
+    found = jax.lax.map(ratios, jax.random.split(jax.random.key(0), 40))
+    error = np.std(found, axis=0) / np.sqrt(40)
+    np.testing.assert_array_less(abs(np.mean(found, axis=0) - 1), 0.05 + 2 * error)
+
+
+def test_resampled_streams_have_no_neighbours_by_chance():
+    """Frames that come twice in a short window would have the tail of T_2 to themselves."""
+    x = jax.random.normal(jax.random.key(0), (60, 400))
+    x = x - x.mean(0)
+    world = World.of(x @ x.T, 60, 4)
+    options = {"window": 4, "shortest": 2, "horizon": 40, "draws": 400}
+    z, _ = stream_draws(jax.random.key(1), world, **options)
+    assert float(jnp.quantile(z[:, 3:], 0.99)) < 4  # 2.9; with frames that come twice it is 6.3
 
 
 def replica(key, rho, level):
