@@ -87,6 +87,7 @@ def watched(state: Any, key: jax.Array, source: Any, frames: int, d: int, stream
 def promised(cell: Cell, references: int, streams: int, frames: int, **wanted: Any) -> tuple:
     """What `watched` sees of every reference (r, streams), which were warned of, and a state."""
     d, (_, source), pool, window, name = cell
+    jax.clear_caches()  # programs of many cells take more mappings of memory than a process may have
     sample, seen, warned, state = jax.jit(source, static_argnums=(1, 2)), [], [], None
     for seed in range(references):
         k_pool, k_watch = jax.random.split(jax.random.key(seed))

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.twosample import NetMMD, TwoSampleTest, make_test, methods
 from ntkmmd_jax.twosample.contract import Prepared
@@ -105,8 +106,12 @@ def make_chart(
     shape, limit = reference.shape[1:], jnp.asarray(LIMIT if standardize else jnp.inf)
     centre, scale = spreads(reference) if standardize else (jnp.zeros(shape), jnp.ones(shape))
     unprepared = Chart(test, centre, scale, limit, None, held=held)
-    prepared = test.prepare(key, unprepared.standard(reference))
-    return dataclasses.replace(unprepared, prepared=prepared)
+    return dataclasses.replace(unprepared, prepared=_prepared(key, unprepared, reference))
+
+
+@jit
+def _prepared(key: jax.Array, chart: Chart, reference: jax.Array) -> Prepared:
+    return chart.test.prepare(key, chart.standard(reference))
 
 
 def spreads(reference: jax.Array) -> tuple[jax.Array, jax.Array]:
