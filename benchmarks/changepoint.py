@@ -30,6 +30,8 @@ from timing import best, peak_mb
 import ntkmmd_jax as ntk
 from ntkmmd_jax import changepoint
 from ntkmmd_jax.changepoint.detector import jitted_step
+from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
+from ntkmmd_jax.changepoint.threshold import look_counts
 
 NETWORK = ntk.mlp(128)
 CHARTS: dict[str, dict[str, Any]] = {
@@ -87,7 +89,7 @@ def watched(state: Any, key: jax.Array, source: Any, frames: int, d: int, stream
 def promised(cell: Cell, references: int, streams: int, frames: int, **wanted: Any) -> tuple:
     """What `watched` sees of every reference (r, streams), which were warned of, and a state."""
     d, (_, source), pool, window, name = cell
-    jax.clear_caches()  # programs of many cells take more mappings of memory than a process may have
+    jax.clear_caches()  # else many cells take more mappings of memory than a process may
     sample, seen, warned, state = jax.jit(source, static_argnums=(1, 2)), [], [], None
     for seed in range(references):
         k_pool, k_watch = jax.random.split(jax.random.key(seed))
@@ -178,8 +180,18 @@ def moved(key: jax.Array, n: int, size: jax.Array, d: int = 10) -> jax.Array:
     return jax.random.normal(key, (n, d)) + size / math.sqrt(d)
 
 
+@partial(jax.jit, static_argnames=("source", "frames", "streams"))
+def statistics(state: Any, key: jax.Array, source: Any, frames: int, streams: int) -> jax.Array:
+    """The chart's statistic after every frame of streams without a change, (streams, frames)."""
+    run = lambda key: jitted_step(state, source(key, frames), frames)[1].statistics  # noqa: E731
+    return jax.lax.map(run, jax.random.split(key, streams))
+
+
 def delay(streams: str = "500") -> None:
-    """Frames to an alarm, a look at every frame; ARL found beside the wanted one."""
+    """Frames to an alarm, a look at every frame, at thresholds of a simulated ARL.
+
+    The ARL that the threshold of the reference has stands beside it.
+    """
     runs = int(streams)
     for d, wanted in itertools.product((20, 10), (1000, 10_000)):
         before = partial(SOURCES["Gaussian"], d=d)
@@ -189,7 +201,12 @@ def delay(streams: str = "500") -> None:
             if name.endswith("all"):
                 chart["shortest"] = 2
             state = changepoint.init(0, pool, window=50, stride=1, arl=wanted, **chart)
-            found = changepoint.run_lengths(1, state, before, n_runs=runs, horizon=wanted)
+            looks = look_counts(wanted // 2, state.first, 1)
+            values = statistics(state, jax.random.key(1), before, wanted // 2, runs)
+            values = np.asarray(values)[:, looks - 1]
+            found = first_alarms(values, looks, float(state.threshold))
+            equal = jnp.asarray(threshold_for(values, looks, wanted), state.threshold.dtype)
+            state = dataclasses.replace(state, threshold=equal)
             given: Any = {"before": before, "n_runs": runs, "horizon": 500}
             changes = {"mixture": doubled, "spread 2": wide} if d == 20 else {}
             delays = {n: changepoint.run_lengths(2, state, f, **given) for n, f in changes.items()}
@@ -199,8 +216,8 @@ def delay(streams: str = "500") -> None:
                     delays[f"mean {size}"] = one
             shown = ", ".join(f"{n}: {x.mean:.1f} ± {x.error:.1f}" for n, x in delays.items())
             print(
-                f"d {d} wanted {wanted:6} {name:10} ARL {found.mean:7.0f} ± {found.error:5.0f}; "
-                f"{shown}",
+                f"d {d} ARL {wanted:6} {name:10} {shown}; "
+                f"threshold of the reference: ARL {found.mean:.0f} ± {found.error:.0f}",
                 flush=True,
             )
 
