@@ -36,7 +36,7 @@ from ntkmmd_jax.changepoint.state import (
     in_use,
     start,
 )
-from ntkmmd_jax.changepoint.threshold import given, warn_if_doubtful
+from ntkmmd_jax.changepoint.threshold import WINDOWS, given, warn_if_doubtful
 from ntkmmd_jax.changepoint.watch import Report, advance
 
 
@@ -129,7 +129,8 @@ def init(
             "diverges, or the covariance is singular; check the reference, or give a smaller "
             "learning rate"
         )
-    warn_if_doubtful(found, len(reference))
+    if threshold is None:
+        warn_if_doubtful(found, len(reference), window)
     about: Any = {**sizes, "shortest": shortest, "after": after, "time": time}
     return start(chart, reference, found, k_looks, cusum=cusum, **about)
 
@@ -148,7 +149,7 @@ def _check_options(
     if len(reference) < window + 2:
         raise ValueError(
             f"a window of {window} frames needs a longer reference: it has {len(reference)}; "
-            f"six windows ({6 * window} frames) or more are best"
+            f"{WINDOWS} windows ({WINDOWS * window} frames) or more are best"
         )
     if arl is not None and threshold is not None:
         raise ValueError(f"give arl or threshold, not both; got {arl} and {threshold}")

@@ -6,7 +6,9 @@ per look says little; whole streams are watched until a quarter of the wanted le
 threshold is the least for which they run so long (`runs`).
 
 With f, the scale that a reference of this length estimates, the threshold is uncertain by the
-spread of log f, and the rate of false alarms by h times that, if it falls as threshold^−h.
+spread of log f, and the rate of false alarms by h times that, if it falls as threshold^−h. Beside
+its spread, the mean of a reference is off by as much as that of a window of its length: one of few
+windows has a rate of its own.
 """
 
 import math
@@ -22,6 +24,7 @@ from ntkmmd_jax.changepoint.law import Moments
 from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
 
 NEARBY = 3.0  # ratio of the rates of false alarms between which h is found
+WINDOWS = 6  # in a reference whose own mean does not move T as a window's does
 _DOUBT = 0.3  # of the logarithm of the rate of false alarms, from which on it is told
 
 
@@ -95,22 +98,17 @@ def by_streams(
     return [high, low], max(runs[0] / runs[1], 1.01)
 
 
-def is_doubtful(found: Threshold) -> jax.Array:
-    """Whether the reference cannot carry what is asked."""
-    return ~(found.doubt <= _DOUBT)
-
-
-def warn_if_doubtful(found: Threshold, frames: int) -> None:
+def warn_if_doubtful(found: Threshold, frames: int, window: int) -> None:
     """Tell of a reference that cannot carry what is asked, and how many frames would do."""
-    if not is_doubtful(found):
-        return
     doubt = float(found.doubt)
-    needed = math.ceil(frames * (doubt / _DOUBT) ** 2 / 10) * 10
+    if doubt <= _DOUBT and frames >= WINDOWS * window:
+        return
+    needed = max(math.ceil(frames * (doubt / _DOUBT) ** 2 / 10) * 10, WINDOWS * window)
     low, high = (float(end) for end in found.interval)
     warnings.warn(
-        f"the reference is short: {frames} frames, which remember {float(found.memory):.1f} frames "
-        f"each, leave the rate of false alarms uncertain by a factor of {math.exp(2 * doubt):.1f} "
-        f"either way (threshold {float(found.value):.4g}, 95 % from {low:.4g} to {high:.4g}); "
-        f"about {needed} frames would do",
+        f"the reference is short: {frames} frames, {frames / window:.1f} windows, which remember "
+        f"{float(found.memory):.1f} frames each, leave the rate of false alarms uncertain by a "
+        f"factor of {math.exp(2 * doubt):.1f} either way by their spread alone (threshold "
+        f"{float(found.value):.4g}, 95 % from {low:.4g} to {high:.4g}); {needed} frames would do",
         stacklevel=3,
     )

@@ -138,12 +138,15 @@ def test_a_threshold_for_a_run_length():
 def test_short_references_are_told_of(series):
     """A warning with the frames that would do; a longer reference of the same law has none."""
     options = {"window": 12, "test": EXACT, "level": 0.02}
-    with pytest.warns(UserWarning, match=r"which remember 1\.. frames .* about \d+0 frames would"):
+    with pytest.warns(UserWarning, match=r"which remember 1\.. frames .*; \d+0 frames would"):
         short = changepoint.init(0, series[:30], **options)
+    frames = np.random.default_rng(1).normal(size=(400, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        rng = np.random.default_rng(1)
-        long = changepoint.init(0, rng.normal(size=(400, 3)), **options)
+        long = changepoint.init(0, frames, **options)
+        changepoint.init(0, frames, window=66, test="gmmd", level=0.05)
+    with pytest.warns(UserWarning, match=r"5\.9 windows.* by a factor of 1\.. .* 408 frames would"):
+        changepoint.init(0, frames, window=68, test="gmmd", level=0.05)
     width = [
         np.log(high / low) for low, high in (short.threshold_interval, long.threshold_interval)
     ]
