@@ -38,7 +38,7 @@ class WidthComparison:
     times: jax.Array  # (k,) t
     relative_error: jax.Array  # (widths, k)
     orders: jax.Array  # (k,) slope of log error against log m
-    widths: tuple[int, ...] = static()
+    widths: tuple[int, ...] = static()  # m
 
     def __repr__(self) -> str:
         head = [f"{'m':>8}", *(f"t = {t:<6.0e}" for t in self.times.tolist())]
