@@ -94,10 +94,9 @@ def filter_at(matrix: jax.Array, time: Any) -> jax.Array:
     """Φ(tA) of a matrix A ≥ 0, (n, n), at one time, which may be traced and is not in units."""
     one = jnp.eye(len(matrix), dtype=matrix.dtype)
     length = time * largest_eigenvalue(matrix) / _START
-    # Two more: a third of the float32 digits would be the series' at t λ_1 = `_START`.
-    doublings = jnp.maximum(jnp.ceil(jnp.log2(length)), 0).astype(jnp.int32) + 2
+    doublings = jnp.maximum(jnp.ceil(jnp.log2(length)), 0) + 2  # more: the series' error is 1e-6
     both = _series(time * 2.0**-doublings * matrix, one)
-    filtered = jax.lax.fori_loop(0, doublings, _double, both)[1]
+    filtered = jax.lax.fori_loop(0, doublings.astype(int), _double, both)[1]
     return (filtered + filtered.T) / 2
 
 
