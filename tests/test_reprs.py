@@ -36,6 +36,7 @@ def objects():
     matrix = np.ones((2, 2))
     one = theory.Estimate(zero, zero)
     tests = [ntk.make_test(name) for name in ntk.methods()] + [exact, ntk.Scale(), ntk.Tangent()]
+    tests += [ntk.FiniteTimeNTK(NETWORK)]
     row = ntk.power.table.PowerRow("ntk", {"n": 4}, 10, 5, 1.0)
     table = ntk.PowerTable([row])
     detector = changepoint.Detector(0, X, window=8, stride=4, threshold=1.0, test=exact)
@@ -71,6 +72,7 @@ def objects():
         theory.KernelMoments(zero, one, one, one, one),
         theory.LemmaConstants(zero, zero, zero, zero),
         theory.SGDDisplacement(X[:, 0], numbers(), numbers()),
+        theory.WidthComparison(numbers(), jnp.ones((2, 3)), numbers(), widths=(4, 8)),
         kernels.Filtered(None, numbers(), numbers(), numbers(), times=(1.0,)),
         ntk.Explanation("ntk", 0.05, 99, (9, 9), ("a",), (1,), *per, ends, ends, plane),
         ntk.ToleranceResult(kernels.EstimatedMMD(zero + 1, zero + 1, zero + 1), 0.5, 0.05),

@@ -7,6 +7,7 @@ from ntkmmd_jax.experiments import (
     fig3,
     fig4,
     figA1,
+    heatmap,
     leaderboard,
     mixtures,
     published,
@@ -31,6 +32,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         recipe.EXPERIMENT,
         readings.EXPERIMENT,
         splits.EXPERIMENT,
+        heatmap.EXPERIMENT,
         leaderboard.EXPERIMENT,
         published.EXPERIMENT,
     )

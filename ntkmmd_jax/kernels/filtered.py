@@ -74,13 +74,13 @@ def fit_filters(units: Any, points: jax.Array, times: tuple[float, ...], n: Any 
     mean = padding.mean(features, n)
     centred = padding.cleared(features - mean, n)
     covariance = centred.T @ centred / jnp.asarray(n, mean.dtype)
-    largest = jnp.maximum(_largest(covariance), jnp.finfo(mean.dtype).tiny)
+    largest = jnp.maximum(largest_eigenvalue(covariance), jnp.finfo(mean.dtype).tiny)
     filters = _filters(covariance / largest, times)
     return Filtered(units, mean, covariance, filters, times=times)
 
 
-def _largest(matrix: jax.Array) -> jax.Array:
-    """The largest eigenvalue of a covariance matrix, by powers."""
+def largest_eigenvalue(matrix: jax.Array) -> jax.Array:
+    """λ_1 of a matrix ≥ 0, by powers."""
     start = matrix[jnp.argmax(jnp.diagonal(matrix))]
 
     def power(_: int, v: jax.Array) -> jax.Array:
@@ -88,6 +88,16 @@ def _largest(matrix: jax.Array) -> jax.Array:
         return v / jnp.maximum(jnp.linalg.norm(v), jnp.finfo(v.dtype).tiny)
 
     return jnp.linalg.norm(matrix @ jax.lax.fori_loop(0, 30, power, start))
+
+
+def filter_at(matrix: jax.Array, time: Any) -> jax.Array:
+    """Φ(tA) of a matrix A ≥ 0, (n, n), at one time, which may be traced and is not in units."""
+    one = jnp.eye(len(matrix), dtype=matrix.dtype)
+    length = time * largest_eigenvalue(matrix) / _START
+    doublings = jnp.maximum(jnp.ceil(jnp.log2(length)), 0) + 2  # more: the series' error is 1e-6
+    both = _series(time * 2.0**-doublings * matrix, one)
+    filtered = jax.lax.fori_loop(0, doublings.astype(int), _double, both)[1]
+    return (filtered + filtered.T) / 2
 
 
 def _filters(relative: jax.Array, times: tuple[float, ...]) -> jax.Array:

@@ -13,7 +13,7 @@ from ntkmmd_jax.plotting.canvas import (
     panels,
     save,
 )
-from ntkmmd_jax.plotting.compared import comparison, side_by_side
+from ntkmmd_jax.plotting.compared import as_widths, comparison, side_by_side, widths
 from ntkmmd_jax.plotting.explained import coordinates, explanation, extremes, witness_map
 from ntkmmd_jax.plotting.k_samples import pairs
 from ntkmmd_jax.plotting.powered import plan, power, powers, published
@@ -29,6 +29,7 @@ __all__ = [
     "MARKERS",
     "VERMILION",
     "Figure",
+    "as_widths",
     "axes",
     "comparison",
     "coordinates",
@@ -50,5 +51,6 @@ __all__ = [
     "side_by_side",
     "tolerance",
     "wealth",
+    "widths",
     "witness_map",
 ]

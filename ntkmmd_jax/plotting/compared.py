@@ -9,6 +9,7 @@ from ntkmmd_jax.plotting.canvas import BLUE, COLOURS, GREY, MARKERS, VERMILION, 
 
 if TYPE_CHECKING:
     from ntkmmd_jax.theory.comparison import Comparison
+    from ntkmmd_jax.theory.widths import WidthComparison
     from ntkmmd_jax.twosample.side_by_side import SideBySide
 
 
@@ -29,6 +30,29 @@ def comparison(comparison: "Comparison", ax: Any = None) -> Any:
     ax.loglog(times, fit, "-", color=GREY, zorder=0, label=f"fit, order {order:.2f}")
     ax.set_xlabel("training time t (learning rate of one pass)")
     ax.set_ylabel("relative error")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def widths(found: "WidthComparison", ax: Any = None) -> Any:
+    """Relative error of the linearised least squares over the width, a line for each time."""
+    ax = axes(ax)
+    lines = zip(found.times.tolist(), found.relative_error.T, strict=True)
+    for i, (time, errors) in enumerate(lines):
+        style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "ms": 4}
+        ax.loglog(found.widths, np.asarray(errors), label=f"t = {time:g}", **style)
+    return as_widths(ax, found.widths, float(found.relative_error.max()))
+
+
+def as_widths(ax: Any, m: Any, start: float) -> Any:
+    """Labels of an axis of widths; errors of order m^−½ and m^−1 would fall like this."""
+    m = np.asarray(m, float)
+    for order, dashes in ((0.5, "--"), (1.0, ":")):
+        guide = start * (m / m[0]) ** -order
+        label = rf"$m^{{-{order:g}}}$"
+        ax.loglog(m, guide, ls=dashes, color=GREY, lw=1, zorder=0, label=label)
+    ax.set_xlabel("width m")
+    ax.set_ylabel(r"$|h_t - h_t^\mathrm{exact}| / |h_t^\mathrm{exact}|$")
     ax.legend(frameon=False, fontsize="small")
     return ax
 

@@ -25,7 +25,7 @@ from ntkmmd_jax._lib.records import record, shown
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Params, as_network, mlp
 from ntkmmd_jax.sequential.payoff import Block
-from ntkmmd_jax.training.losses import LOSSES
+from ntkmmd_jax.training.losses import named_loss
 from ntkmmd_jax.witness import Witness, velocity
 
 Learned = Any  # what a learner knows: a pytree of fixed shapes
@@ -167,8 +167,7 @@ class Trained(Learner):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("learning_rate", self.learning_rate)
-        if self.loss not in LOSSES:
-            raise ValueError(f"unknown loss {self.loss!r}; use one of {tuple(LOSSES)}")
+        named_loss(self.loss)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -201,7 +200,7 @@ class Trained(Learner):
 
         def loss(moved: Params) -> jax.Array:
             h = f(jax.tree.map(jnp.add, theta, moved), points) - start
-            return LOSSES[self.loss](h, block.weights)
+            return named_loss(self.loss)(h, block.weights)
 
         at = jax.tree.map(jnp.add, theta, learned.moved)
         gradient = jax.grad(loss)(learned.moved)

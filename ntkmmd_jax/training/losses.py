@@ -4,7 +4,7 @@
     l2         ℓ = ½ (h − s)²        least squares
     logistic   ℓ = log(1 + e^{−s h})
 
-with s = +1 on x and −1 on y.
+with s = +1 on x and −1 on y. At h = 0 the gradient of the first two is −w, of the third −w/2.
 """
 
 from collections.abc import Callable
@@ -31,3 +31,10 @@ def logistic(h: jax.Array, weights: jax.Array) -> jax.Array:
 
 
 LOSSES: dict[str, Loss] = {"linear": linear, "l2": l2, "logistic": logistic}
+
+
+def named_loss(name: str) -> Loss:
+    """The loss of a name."""
+    if name not in LOSSES:
+        raise ValueError(f"unknown loss {name!r}; use one of {tuple(LOSSES)}")
+    return LOSSES[name]

@@ -1,6 +1,8 @@
 """How to train: stochastic gradient descent on L(θ) = −Σ w_i f(z_i; θ), for a short time.
 
-    θ_k = θ_{k−1} + α Σ_{i in batch k} w_i ∇f(z_i; θ_{k−1}).
+    θ_k = θ_{k−1} + α Σ_{i in batch k} w_i ∇f(z_i; θ_{k−1}),
+
+or on another loss of h = f(·; θ) − f(·; θ0) (`losses.py`), which is 0 at the start.
 
 The loss is a sum over samples whose weights already hold 1/n, so one epoch takes time t = α
 whatever the batch size, and k of n samples α k/n. The paper's "effective learning rate" is α / n_X.
@@ -18,6 +20,7 @@ from ntkmmd_jax._lib.checks import positive, whole
 from ntkmmd_jax._lib.padding import is_full, random_order
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import Visits
+from ntkmmd_jax.training.losses import named_loss
 
 _RATE = 0.1
 
@@ -35,6 +38,7 @@ class SGD:
         momentum: In [0, 1).
         optimizer: Any of optax, instead.
         shuffle: Whether samples are visited in random order, or in their own.
+        loss: "linear", the paper's, "l2" or "logistic", of h = f(·; θ) − f(·; θ0).
 
     Example:
         >>> import ntkmmd_jax as ntk
@@ -48,8 +52,10 @@ class SGD:
     momentum: float = static(default=0.0)
     optimizer: optax.GradientTransformation | None = static(default=None)
     shuffle: bool = static(default=True)
+    loss: str = static(default="linear")
 
     def __post_init__(self) -> None:
+        named_loss(self.loss)
         whole("batch_size", self.batch_size or 1)
         whole("epochs", self.epochs)
         if not 0 <= self.momentum < 1:

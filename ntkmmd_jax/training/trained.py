@@ -1,4 +1,7 @@
-"""The trained witness, at the end of the training or along it: v = (θ_t − θ0) / t."""
+"""The trained witness, at the end of the training or along it: v = (θ_t − θ0) / t.
+
+With a loss that is not linear, h = f(·; θ) − f(·; θ0) is trained, from 0: towards ±1 by "l2".
+"""
 
 from typing import Any
 
@@ -13,8 +16,9 @@ from ntkmmd_jax._lib.precision import jit, pinned
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import SignedMeasure, Visits
 from ntkmmd_jax.networks import Network, Params, two_layer
+from ntkmmd_jax.training.losses import named_loss
 from ntkmmd_jax.training.sgd import SGD
-from ntkmmd_jax.witness import Witness, inner, velocity
+from ntkmmd_jax.witness import Witness, in_tiles, inner, velocity
 
 
 def trained_witness(
@@ -52,7 +56,7 @@ def trained_witness(
     """
     if n is not None and is_full(len(measure.weights), n):
         n = None  # as an argument of a program it would be traced
-    if sgd.is_plain and two_layer.applies(network):
+    if sgd.is_plain and sgd.loss == "linear" and two_layer.applies(network):
         return _two_layer_witness(key, network, params, measure, sgd, n)
     return trajectory(key, network, params, measure, sgd, n=n)[-1]
 
@@ -135,15 +139,18 @@ def trajectory(
     if every is not None and (every < 1 or every % batch_size):
         raise ValueError(f"every = {every} must be a multiple of the batch size {batch_size}")
     f, theta = network.trainable(params)
-    optimizer = sgd.transformation()
+    optimizer, loss_of = sgd.transformation(), named_loss(sgd.loss)
+    start = in_tiles(lambda points: f(theta, points), measure.points)  # f(z_i; θ0)
 
-    def loss(displacement: Params, batch: SignedMeasure) -> jax.Array:
+    def loss(displacement: Params, visits: Visits) -> jax.Array:
         at = jax.tree.map(jnp.add, theta, displacement)
-        return -jnp.vdot(batch.weights, f(at, batch.points))
+        # What is lost in this difference is small beside ±1; the linear loss does not see it.
+        h = f(at, visits.of(measure.points).points) - start[visits.indices]
+        return loss_of(h, visits.weights)
 
     def sgd_step(carry: tuple, visits: Visits) -> tuple[tuple, None]:
         displacement, state = carry
-        gradient = jax.grad(loss)(displacement, visits.of(measure.points))
+        gradient = jax.grad(loss)(displacement, visits)
         at = jax.tree.map(jnp.add, theta, displacement)
         by, state = updates(optimizer, gradient, state, at)
         # θ − θ0 is accumulated, not θ: a small step is not rounded away beside a large weight.
@@ -172,7 +179,8 @@ def trajectory(
     elif sgd.optimizer is None:
         time = sgd.elapsed(steps, places)
     else:
-        v = velocity(network, params, measure)
+        pull = -jax.grad(loss_of)(jnp.zeros_like(start), measure.weights)  # of ∇f(z_i; θ0) in v_0
+        v = velocity(network, params, SignedMeasure(measure.points, pull))
         time = jax.vmap(lambda by: inner(by, v))(moved) / inner(v, v)
     return Trajectory(
         params,

@@ -18,6 +18,7 @@ from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.distances import Distance, distance
 from ntkmmd_jax.twosample.embedding import MeanEmbedding, SmoothCF
 from ntkmmd_jax.twosample.explained import Explanation
+from ntkmmd_jax.twosample.finite_time import FiniteTimeNTK
 from ntkmmd_jax.twosample.fuse import MMDFuse
 from ntkmmd_jax.twosample.fused import FusedNTK
 from ntkmmd_jax.twosample.gaussian import GaussianMMD
@@ -225,6 +226,7 @@ __all__ = [
     "Bound",
     "Distance",
     "Explanation",
+    "FiniteTimeNTK",
     "Full",
     "FusedNTK",
     "GaussianMMD",

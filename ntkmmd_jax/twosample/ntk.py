@@ -98,13 +98,34 @@ class WitnessTest(TwoSampleTest):
         trained = labellings(n_x - m_x, n_y - m_y) if both else 1
         return trained * labellings(m_x, m_y), where
 
-    def find_witness(self, key: jax.Array, params: Params, train: Samples) -> Witness:
-        """The witness of two samples, from θ0."""
+    def learn(self, key: jax.Array, params: Params, measure: SignedMeasure, n: Any) -> Witness:
+        """The witness of a measure with n points, from θ0."""
         raise NotImplementedError
 
+    def find_witness(self, key: jax.Array, params: Params, train: Samples) -> Witness:
+        """The witness of two samples, from θ0."""
+        train = pooled(train)
+        return self.learn(key, params, train.measure, train.n)
+
     def full(self, evidence: WitnessEvidence, key: jax.Array, pool: Pool) -> Permuted:
-        """The statistic with a witness for every labelling."""
-        raise NotImplementedError
+        """Learn a witness for every labelling, `_RETRAIN` at a time, from the same θ0."""
+        on_test, on_train = evidence.relabel(key, pool)
+        train_points = on_train.placed(evidence.train.points)
+        test_points = on_test.placed(evidence.held.points)
+
+        def learned(train_weights: jax.Array) -> Witness:
+            measure = SignedMeasure(train_points, train_weights)
+            return self.learn(evidence.key, evidence.params, measure, on_train.n)
+
+        def statistic(weights: tuple[jax.Array, jax.Array]) -> jax.Array:
+            train_weights, test_weights = weights
+            return mean_gap(learned(train_weights)(test_points), test_weights)
+
+        weights = (on_train.weights, on_test.weights)
+        values = jax.lax.map(statistic, weights, batch_size=_RETRAIN)
+        witness = learned(on_train.weights[on_train.observed])
+        null = NullStatistics(values, tie_tolerance(values))
+        return Permuted(null, on_test.observed, witness)
 
 
 @record
@@ -172,10 +193,10 @@ class NTKMMD(WitnessTest):
         bins = bins_of(n_x, n_y, self.bins) if self.train_fraction is None else None
         return super().reach(n_x, n_y) if bins is None else bins_reach(bins)
 
-    def find_witness(self, key: jax.Array, params: Params, train: Samples) -> Witness:
+    def learn(self, key: jax.Array, params: Params, measure: SignedMeasure, n: Any) -> Witness:
         """g(x) = Σ_i K_0(x, z_i) w_i."""
-        del key  # nothing is random
-        return exact_witness(self.network, params, pooled(train).measure)
+        del key, n  # nothing is random, and padding has weight 0
+        return exact_witness(self.network, params, measure)
 
     def statistic(self, key: jax.Array, prepared: Params, x: jax.Array, y: jax.Array) -> jax.Array:
         """T_NTK = |v|², which needs no scores, for one of many pairs of samples."""
@@ -220,6 +241,7 @@ class NetMMD(WitnessTest):
         momentum: Of the SGD, in [0, 1).
         optimizer: Any of optax, with a learning rate of its own, instead of SGD.
         shuffle: Whether samples are visited in random order.
+        loss: "linear", the paper's, "l2" or "logistic", of f(·; θ) − f(·; θ0).
 
     Example:
         >>> import numpy as np
@@ -235,6 +257,7 @@ class NetMMD(WitnessTest):
     momentum: float = static(default=0.0)
     optimizer: optax.GradientTransformation | None = static(default=None)  # instead of plain SGD
     shuffle: bool = static(default=True)
+    loss: str = static(default="linear")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -262,32 +285,15 @@ class NetMMD(WitnessTest):
         names = [field.name for field in dataclasses.fields(SGD)]
         return SGD(**{name: getattr(self, name) for name in names})
 
+    def learn(self, key: jax.Array, params: Params, measure: SignedMeasure, n: Any) -> Witness:
+        """Train on a measure."""
+        return trained_witness(key, self.network, params, measure, self.sgd, n=n)
+
     def find_witness(self, key: jax.Array, params: Params, train: Samples) -> Witness:
         """Train on x and y; in order, they alternate."""
+        if self.shuffle:
+            return super().find_witness(key, params, train)
         train = pooled(train)
-        measure = train.measure
-        if not self.shuffle:
-            order = interleaved(train.n_x, train.n_y)
-            measure = jax.tree.map(lambda leaf: leaf[order], measure)
-        return trained_witness(key, self.network, params, measure, self.sgd, n=train.n)
-
-    def full(self, evidence: WitnessEvidence, key: jax.Array, pool: Pool) -> Permuted:
-        """Retrain under every labelling, `_RETRAIN` networks at a time, from the same θ0."""
-        on_test, on_train = evidence.relabel(key, pool)
-        train_points = on_train.placed(evidence.train.points)
-        test_points = on_test.placed(evidence.held.points)
-
-        def retrained(train_weights: jax.Array) -> Witness:
-            measure = SignedMeasure(train_points, train_weights)
-            from_start = (evidence.key, self.network, evidence.params)
-            return trained_witness(*from_start, measure, self.sgd, n=on_train.n)
-
-        def statistic(weights: tuple[jax.Array, jax.Array]) -> jax.Array:
-            train_weights, test_weights = weights
-            return mean_gap(retrained(train_weights)(test_points), test_weights)
-
-        weights = (on_train.weights, on_test.weights)
-        values = jax.lax.map(statistic, weights, batch_size=_RETRAIN)
-        witness = retrained(on_train.weights[on_train.observed])
-        null = NullStatistics(values, tie_tolerance(values))
-        return Permuted(null, on_test.observed, witness)
+        order = interleaved(train.n_x, train.n_y)
+        in_turn = jax.tree.map(lambda leaf: leaf[order], train.measure)
+        return self.learn(key, params, in_turn, train.n)

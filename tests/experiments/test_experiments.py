@@ -136,6 +136,7 @@ def test_the_report_on_record_is_of_these_records(tmp_path):
         "recipe",
         "readings",
         "splits",
+        "heatmap",
         "fig1",
         "fig2",
         "figA1",
