@@ -51,7 +51,7 @@ def of_test(
     keys, unit = jax.random.split(key, draws), jnp.ones((), reference.dtype)
     centre, order = chart.test.null_centre, chart.test.null_order
     about = {"moments": Moments(jnp.zeros(window), jnp.ones(window)), "order": order or 1.0}
-    about |= {"centre": centre, "memory": world.remembers.time}
+    about |= {"centre": centre, "world": world}
     if arl is None and drift is None:
         options = {"window": window, "size": size}
         values, scales = _pairs(keys, chart, reference, world, growth, **options)

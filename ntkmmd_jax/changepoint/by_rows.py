@@ -62,7 +62,7 @@ def of_rows(
     at, ratio = by_streams(np.asarray(z)[:, looks - 1], looks, window, level, arl)
     mean, spread = moments.mean[-1], moments.spread[-1]
     pair = mean + jnp.asarray(at, z.dtype) * spread
-    found = trusted(pair, scales, moments, world.remembers.time, ratio=ratio)
+    found = trusted(pair, scales, moments, world, ratio=ratio)
     if shortest is None:
         return found
     ends = (found.interval - mean) / spread
@@ -76,7 +76,7 @@ def of_level(key: jax.Array, world: World, level: float, *, window: int, draws: 
     at = jnp.stack([calibration.threshold(z, level), calibration.threshold(z, NEARBY * level)])
     moments = world.moments
     pair = moments.mean[-1] + at * moments.spread[-1]
-    return trusted(pair, scales, moments, world.remembers.time)
+    return trusted(pair, scales, moments, world)
 
 
 def moved(found: Threshold, rows: Rows, reference: jax.Array, shortest: int | None) -> Threshold:

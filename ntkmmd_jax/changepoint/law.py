@@ -21,6 +21,10 @@ from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.changepoint.dependence import Dependence, dependence
 from ntkmmd_jax.changepoint.rows import grown
 
+# Standardised by itself, a reference of N independent frames has 1 − 1/N of the variance, and the
+# frames after it 1 + 2/N on average: 3/N for a feature of first degree, 6/N and 2/N by centring
+# for one of second degree, as a network's; memory multiplies N by as much.
+_OWN = 8.0
 _AT_ONCE = 128  # streams that run side by side
 
 
@@ -55,27 +59,21 @@ class World:
         n = len(gram)
         found = dependence(gram, 4 * window)
         block = found.block(min(window, n // 4)) if block is None else jnp.asarray(block, jnp.int32)
-        at = jnp.arange(n)
-        size = block.astype(gram.dtype)
-        means = _block_sums(_block_sums(gram, block).T, block) / size**2
-        apart = jnp.abs(at[:, None] - at)
-        apart = jnp.minimum(apart, n - apart) >= jnp.where(block == 1, 1, 2 * block)
-        squares = jnp.mean(means**2, where=apart)
-        share, of_block = size / n, found.mean(size)
-        squares = (squares - (share * of_block) ** 2) / (1 - 2 * share)  # the common mean
-        squares = jnp.maximum(squares, of_block**2 / n)
+        # The slowest features have the more to say in T_L the longer L is: squares of long blocks.
+        long = jnp.where(block == 1, 1, jnp.clip(n // 40, block, 4 * block))
+        size, (means, squares) = block.astype(gram.dtype), _squares(gram, block, found)
+        of_long, (_, of_pairs) = found.mean(long), _squares(gram, long, found)
         lengths = jnp.arange(1, window + 1, dtype=gram.dtype)
-        # Coordinates are those of the reference, in which it spreads a little less than what
-        # follows: by 1 − 2/N of the variance for independent frames.
-        mean = (found.mean(lengths) + found.mean(frames)) * (1 + 2 * found.time / frames)
+        # Coordinates are those of the reference, in which it spreads less than what follows.
+        mean = (found.mean(lengths) + found.mean(frames)) * (1 + _OWN * found.time / frames)
         norms, diagonal = jnp.diagonal(means), jnp.diagonal(gram)
-        single = (jnp.sum(gram**2) - jnp.sum(diagonal**2)) / (n * (n - 1))
         kappa = size**3 * jnp.maximum(jnp.var(norms) - 2 * squares, 0)
+        single = (jnp.sum(gram**2) - jnp.sum(diagonal**2)) / (n * (n - 1))
         first = jnp.maximum(jnp.var(diagonal) - 2 * single, 0)
         known = jnp.clip((lengths - 1) / jnp.maximum(size - 1, 1), 0, 1)
         excess = jnp.where(block == 1, kappa, first + (kappa - first) * known) / lengths**3
-        variance = 2 * squares * (mean / of_block) ** 2 + excess
-        return cls(gram, found, block, norms, Moments(mean, jnp.sqrt(variance)), frames=frames)
+        moments = Moments(mean, jnp.sqrt(2 * of_pairs * (mean / of_long) ** 2 + excess))
+        return cls(gram, found, block, norms, moments, frames=frames)
 
     def drawn(self, numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Frames of a stream of blocks on a circle, and where blocks begin.
@@ -87,6 +85,16 @@ class World:
         starts = jnp.minimum((n * numbers).astype(jnp.int32), n - 1)
         return (starts[at // self.block] + at % self.block) % n, starts
 
+    def kernel(self, i: jax.Array, j: jax.Array, lag: jax.Array) -> jax.Array:
+        """k̃ of frames of a stream so many frames apart; 0 of blocks that overlap by chance.
+
+        In the reference these are neighbours, which share what frames of a stream would not.
+        """
+        n = len(self.gram)
+        ahead = (i - j) % n
+        chance = (jnp.minimum(ahead, n - ahead) < self.block) & (ahead != lag % n)
+        return jnp.where(chance, 0, self.gram[i, j])
+
     def reference(self, numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
         """A resampled reference, of n numbers: its weights, and the scale f that it estimates."""
         n = len(self.gram)
@@ -95,6 +103,17 @@ class World:
         used = jnp.arange(n) < n // self.block
         scale = jnp.mean(self.norms[starts], where=used)
         return jnp.zeros(n).at[picked].add(weight), scale / jnp.mean(self.norms)
+
+
+def _squares(gram: jax.Array, block: jax.Array, found: Dependence) -> tuple[jax.Array, jax.Array]:
+    """⟨mean of the block from i on, that from j on⟩, (n, n), and tr Σ² / block² by those apart."""
+    n, size = len(gram), block.astype(gram.dtype)
+    means = _block_sums(_block_sums(gram, block).T, block) / size**2
+    apart = jnp.abs(jnp.arange(n)[:, None] - jnp.arange(n))
+    apart = jnp.minimum(apart, n - apart) >= jnp.where(block == 1, 1, 2 * block)
+    squares, share, mean = jnp.mean(means**2, where=apart), size / n, found.mean(block)
+    squares = (squares - (share * mean) ** 2) / (1 - 2 * share)  # the common mean
+    return means, jnp.maximum(squares, mean**2 / n)
 
 
 def _block_sums(values: jax.Array, block: jax.Array) -> jax.Array:
@@ -110,15 +129,17 @@ def _block_sums(values: jax.Array, block: jax.Array) -> jax.Array:
 @jit(static_argnames=("window", "draws"))
 def window_draws(key: jax.Array, world: World, *, window: int, draws: int) -> tuple:
     """z of resampled windows, one for each resampled reference, and the scales f of these."""
-
-    def draw(numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
-        weights, scale = world.reference(numbers[window:])
-        picked, _ = world.drawn(numbers[:window])
-        return (-weights).at[picked].add(1 / window), scale
-
     numbers = jax.random.uniform(key, (draws, window + len(world.gram)))
-    weights, scales = jax.vmap(draw)(numbers)
-    values = jnp.sum((weights @ world.gram) * weights, axis=1)
+    weights, scales = jax.vmap(world.reference)(numbers[:, window:])
+    gaps, lags = weights @ world.gram, jnp.arange(window)
+
+    def value(given: tuple) -> jax.Array:
+        numbers, gaps, weights = given
+        i, _ = world.drawn(numbers)
+        of_window = world.kernel(i[:, None], i, lags[:, None] - lags).mean()
+        return of_window - 2 * gaps[i].mean() + weights @ gaps
+
+    values = jax.lax.map(value, (numbers[:, :window], gaps, weights), batch_size=_AT_ONCE)
     own = Moments(values.mean(), values.std())
     return own.standard(values, scales), scales
 
@@ -133,12 +154,6 @@ def stream_draws(
     """
     lengths, n = jnp.arange(1, window + 1), len(world.gram)
 
-    def kernel(i: jax.Array, past: jax.Array) -> jax.Array:
-        # Blocks that overlap in the reference are neighbours by chance: they share nothing here.
-        ahead = (i - past) % n
-        chance = (jnp.minimum(ahead, n - ahead) < world.block) & (ahead != lengths - 1)
-        return jnp.where(chance, 0, world.gram[i, past])
-
     def run(key: jax.Array, own: Moments, horizon: int) -> tuple:
         numbers = jax.random.uniform(key, (horizon + n,))
         weights, scale = world.reference(numbers[horizon:])
@@ -150,7 +165,7 @@ def stream_draws(
             sums, past, first, second = carry
             i, count = given
             past = jnp.concatenate([i[None], past[:-1]])
-            lags = kernel(i, past) - gaps[i] - gaps[past] + offset
+            lags = world.kernel(i, past, lengths - 1) - gaps[i] - gaps[past] + offset
             sums = grown(sums, 2 * jnp.cumsum(lags) - lags[0])
             values = sums / lengths.astype(sums.dtype) ** 2
             kept = jnp.where(count >= window, values, 0)

@@ -8,7 +8,7 @@ threshold is the least for which they run so long (`runs`).
 With f, the scale that a reference of this length estimates, the threshold is uncertain by the
 spread of log f, and the rate of false alarms by h times that, if it falls as threshold^−h. Beside
 its spread, the mean of a reference is off by as much as that of a window of its length: one of few
-windows has a rate of its own.
+windows has a rate of its own. And one of few blocks does not know how long it remembers.
 """
 
 import math
@@ -20,11 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.records import record
-from ntkmmd_jax.changepoint.law import Moments
+from ntkmmd_jax.changepoint.law import Moments, World
 from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
 
 NEARBY = 3.0  # ratio of the rates of false alarms between which h is found
 WINDOWS = 6  # in a reference whose own mean does not move T as a window's does
+BLOCKS = 100  # likewise, as long as frames remember: fewer say too little of their own memory
 _DOUBT = 0.3  # of the logarithm of the rate of false alarms, from which on it is told
 
 
@@ -37,13 +38,14 @@ class Threshold:
     moments: Moments  # of T_1, …, T_window
     doubt: jax.Array  # () standard error of the logarithm of the rate of false alarms
     memory: jax.Array  # () frames that say as much as one independent frame
+    block: jax.Array  # () frames that share little with those before them
 
 
 def trusted(
     pair: jax.Array,
     scales: jax.Array,
     moments: Moments,
-    memory: jax.Array,
+    world: World,
     *,
     ratio: float = NEARBY,
     centre: float = 0.0,
@@ -55,7 +57,7 @@ def trusted(
         pair: Both, (2,), in units of T.
         scales: f of many references.
         moments: Of T.
-        memory: Frames that say as much as one independent frame.
+        world: Of the reference.
         ratio: Of the rates.
         centre: What T comes to under H0 as the sizes grow.
         order: T − centre goes with f to this power.
@@ -64,7 +66,8 @@ def trusted(
     error = order * jnp.std(jnp.log(scales))
     fall = jnp.log(value / jnp.clip(below, 1e-6 * value, 0.999 * value))
     ends = centre + value * jnp.exp(1.96 * error * jnp.array([-1.0, 1.0], pair.dtype))
-    return Threshold(pair[0], ends, moments, error * math.log(ratio) / fall, memory)
+    doubt, memory = error * math.log(ratio) / fall, world.remembers.time
+    return Threshold(pair[0], ends, moments, doubt, memory, world.block)
 
 
 def look_counts(length: int, first: int, stride: int) -> np.ndarray:
@@ -76,7 +79,8 @@ def given(value: Any, window: int) -> Threshold:
     """A threshold as it was given."""
     plain = Moments(jnp.zeros(window), jnp.ones(window))
     value = jnp.asarray(value, jnp.result_type(float))
-    return Threshold(value, jnp.stack([value, value]), plain, jnp.zeros(()), jnp.ones(()))
+    one = jnp.ones(())
+    return Threshold(value, jnp.stack([value, value]), plain, 0 * one, one, one)
 
 
 def horizon_of(window: int, stride: int, arl: float | None) -> int:
@@ -100,15 +104,16 @@ def by_streams(
 
 def warn_if_doubtful(found: Threshold, frames: int, window: int) -> None:
     """Tell of a reference that cannot carry what is asked, and how many frames would do."""
-    doubt = float(found.doubt)
-    if doubt <= _DOUBT and frames >= WINDOWS * window:
+    doubt, enough = float(found.doubt), max(WINDOWS * window, BLOCKS * int(found.block))
+    if doubt <= _DOUBT and frames >= enough:
         return
-    needed = max(math.ceil(frames * (doubt / _DOUBT) ** 2 / 10) * 10, WINDOWS * window)
+    needed = max(math.ceil(frames * (doubt / _DOUBT) ** 2 / 10) * 10, enough)
     low, high = (float(end) for end in found.interval)
     warnings.warn(
         f"the reference is short: {frames} frames, {frames / window:.1f} windows, which remember "
         f"{float(found.memory):.1f} frames each, leave the rate of false alarms uncertain by a "
         f"factor of {math.exp(2 * doubt):.1f} either way by their spread alone (threshold "
-        f"{float(found.value):.4g}, 95 % from {low:.4g} to {high:.4g}); {needed} frames would do",
+        f"{float(found.value):.4g}, 95 % from {low:.4g} to {high:.4g}); about {needed} frames "
+        "would do",
         stacklevel=3,
     )
