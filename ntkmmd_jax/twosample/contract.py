@@ -103,14 +103,13 @@ class TwoSampleTest:
     def in_bucket(self, key: Any, x: Any, y: Any) -> TwoSampleResult:
         """The same in a program for many sizes (see `pooled`), where there is one; not traced."""
         x, y = as_samples(x, y)
-        fits = isinstance(self.calibrated_by, Permuting) and len(x) + len(y) <= self.pads_up_to
-        return self.answer(key, x, y, bucket=fits)
+        return self.answer(key, x, y, bucket=self.pads(len(x), len(y)))
 
     def answer(
         self, key: Any, x: jax.Array, y: jax.Array, within: Any = None, *, bucket: bool = False
     ) -> TwoSampleResult:
         """The result of samples that are arrays: checked, run by one program, and warned of."""
-        self.check_sizes(len(x), len(y))
+        self.check_sizes(len(x), len(y), x.shape[1:])
         for network in self.networks:
             check_network(network, x.shape[1:])
         if not isinstance(x, Tracer):
@@ -197,6 +196,10 @@ class TwoSampleTest:
         """Pooled points up to which a bucket saves more time than it costs; 0 of a test without."""
         return 0
 
+    def pads(self, n_x: int, n_y: int) -> bool:
+        """Whether samples of these sizes share a program with others (see `pooled`)."""
+        return self.calibrated_by.pads and n_x + n_y <= self.pads_up_to
+
     @property
     def limit_from(self) -> int:
         """Points of each from which on `Asymptotic` is measured to hold."""
@@ -263,9 +266,9 @@ class TwoSampleTest:
         if self.split_at is not None:
             split_sizes(n_x, n_y, self.split_at)
 
-    def check_sizes(self, n_x: int, n_y: int) -> None:
+    def check_sizes(self, n_x: int, n_y: int, features: tuple[int, ...] | None = None) -> None:
         """Refuse sizes at which the level cannot be reached; warn where a limit law fails."""
-        self.check_samples(n_x, n_y)
+        self.check_samples(n_x, n_y, features)
         self.calibrated_by.check_sizes(self, n_x, n_y)
 
 
