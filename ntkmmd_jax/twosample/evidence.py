@@ -203,6 +203,8 @@ def permuted_scores(
 def score_gap(scores: Pooled, witness: Any = None) -> Gap:
     """The mean gap of held-out scores (m_x + m_y,), and its standard error (Welch)."""
     n_x, n_y = padding.number(scores.n_x), padding.number(scores.n_y)
+    # Scores that are all the same have no gap, whatever rounding does to their means.
+    scores = dataclasses.replace(scores, points=scores.points - scores.points[0])
     squares = scores.residuals**2
     of_x = padding.cleared(squares, scores.n_x)
     error = of_x.sum() / (n_x * (n_x - 1)) + (squares - of_x).sum() / (n_y * (n_y - 1))

@@ -235,7 +235,9 @@ def test_normalized_ascent_takes_steps_of_known_length():
     key = jax.random.key(2)
     for steps, least, most in ((1, 0.3, 0.3), (4, 0.0, 0.3 * sum(k**-0.5 for k in range(1, 5)))):
         moved = [
-            SmoothCF(optimizer="normalized", learning_rate=0.3, steps=n).optimise(key, x, y)
+            SmoothCF(optimizer="normalized", learning_rate=0.3, steps=n).optimise(
+                key, pooled((x, y))
+            )
             for n in (0, steps)
         ]
         by = np.asarray(moved[1].anchors - moved[0].anchors)
