@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tails import Tail
+from ntkmmd_jax.bins import Bins
 from ntkmmd_jax.calibration import (
     NullStatistics,
     Relabelling,
@@ -26,7 +27,6 @@ from ntkmmd_jax.calibration import (
     relabel_within,
     score_null,
 )
-from ntkmmd_jax.measure import Bins
 from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.sequential.recorded import Wealth
 

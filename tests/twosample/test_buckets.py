@@ -1,17 +1,21 @@
 """Samples in buckets: the test of the points that there are, whatever stands behind them."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax import pooled
 from ntkmmd_jax._lib import padding
+from ntkmmd_jax.bins import cut_in_bucket, cut_into_bins
 from ntkmmd_jax.twosample import shipped_test
+from ntkmmd_jax.twosample.binned import bins_pad
 
 KEY = jax.random.key(1)
 SIZES = ((40, 61), (66, 59), (31, 77), (5, 9))  # the first three in one bucket of 128
 NET = ntk.networks.mlp((32,))
+FUSED = shipped_test("ntk-fuse")
 TESTS = {
     "net": shipped_test("net", network=NET),
     "net, batches": shipped_test("net", network=NET, batch_size=7, epochs=2),
@@ -53,9 +57,40 @@ def test_the_same_answer_as_without_padding(name):
         assert_same(TESTS[name], *drawn(*sizes), tolerance=2e-5)
 
 
+def test_the_same_answer_with_bins():
+    """Beyond 1,024 points, unless one sample is so small that bins are."""
+    test = TESTS["ntk-symmetric"]
+    assert test.pads(600, 679) and test.pads(900, 130) and not test.pads(950, 100)
+    assert_same(test, *drawn(600, 679), tolerance=2e-5)
+
+
+@pytest.mark.parametrize("n", [1025, 1279, 1280, 1792, 1793, 5000, 16_384])
+def test_bins_in_a_bucket_are_those_of_the_points(n):
+    places = padding.bucket(n)
+    assert (
+        padding.bucket(padding.least(places)) == places > padding.bucket(padding.least(places) - 1)
+    )
+    for n_x in (n // 2, n // 4 + 1, n - n // 7):
+        exact = cut_into_bins(n_x, n - n_x, 256)
+        sizes = (jnp.asarray(n_x), jnp.asarray(n - n_x))
+        found = cut_in_bucket(*sizes, 256, padding.least(places), places)
+        assert bins_pad(n_x, n - n_x)
+        assert (int(found.size), int(found.x), int(found.y)) == (exact.size, exact.x, exact.y)
+        assert len(exact) <= found.room and exact.size <= found.most
+        assert (len(exact) + 1) * exact.size > n - exact.size
+        rest = np.asarray(found.rest)
+        np.testing.assert_allclose(rest[: len(exact.rest)], exact.rest, rtol=1e-6)
+        assert not rest[len(exact.rest) :].any()
+        row = np.arange(found.room) < exact.x
+        labels = np.asarray(found.spread(jnp.asarray(row), places))
+        expected = exact.spread(jnp.asarray(row[: len(exact)]), n)
+        np.testing.assert_array_equal(labels[:n], expected)
+        assert labels.sum() == n_x
+
+
 def test_the_same_answer_of_the_default_but_for_rounding():
     """Its long training times see rounding in float32 (see `kernels.filtered`), and none in 64."""
-    test = shipped_test("ntk-fuse")
+    test = FUSED
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         for sizes in (SIZES[0], SIZES[-1]):
             assert_same(test, *drawn(*sizes), tolerance=1e-6)
@@ -84,13 +119,14 @@ def assert_same(test, x, y, *, tolerance):
     np.testing.assert_allclose(padded.witness(points), expected, rtol=0, atol=scale)
 
 
-@pytest.mark.parametrize("name", ["net", "ntk-fuse", "gmmd"])
-def test_sizes_of_a_bucket_share_a_program(name):
-    test = shipped_test(name, n_permutations=99)
+@pytest.mark.filterwarnings("ignore:.*is a limit law")
+@pytest.mark.parametrize("name", [*TESTS, "ntk-fuse"])
+def test_twenty_sizes_of_a_bucket_share_a_program(name):
+    test = TESTS.get(name, FUSED)
     programs = ntk.twosample.contract.run_program
     test.in_bucket(KEY, *drawn(40, 61))
     before = programs._cache_size()
-    for n in (24, 30, 41, 53, 64):
+    for n in range(44, 64):
         test.in_bucket(KEY, *drawn(n, 128 - n - n % 3))
     assert programs._cache_size() == before
 
