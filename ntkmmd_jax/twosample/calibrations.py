@@ -199,6 +199,7 @@ class Ville(Calibration):
 
     word: ClassVar[str] = "anytime"
     needs: ClassVar[type[Evidence]] = Wagered
+    pads: ClassVar[bool] = True
 
     def result(self, key: jax.Array, evidence: Wagered, level: Any) -> TwoSampleResult:
         """The largest log-wealth T, and p = exp(−T)."""

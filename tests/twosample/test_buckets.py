@@ -33,6 +33,7 @@ TESTS = {
     "gmmd, asymptotic": shipped_test("gmmd", calibration="asymptotic"),
     "gmmd-lin": shipped_test("gmmd-lin"),
     "gmmd-lin, normal": shipped_test("gmmd-lin", calibration="normal"),
+    "bet": shipped_test("bet", network=NET),
     "hotelling": shipped_test("hotelling"),
     "hotelling, shrunk": shipped_test("hotelling", shrinkage=0.1, n_permutations=99),
     "me": shipped_test("me", steps=5, n_permutations=99),
@@ -103,6 +104,10 @@ def test_the_same_answer_of_the_default_but_for_rounding():
 def assert_same(test, x, y, *, tolerance):
     plain, padded = test(KEY, x, y), test.in_bucket(KEY, x, y)
     assert (padded.n_x, padded.n_y) == (len(x), len(y))
+    if plain.wealth is not None:
+        logs = np.asarray(plain.wealth.logs)
+        np.testing.assert_allclose(padded.wealth.logs, logs, rtol=0, atol=50 * tolerance)
+        assert padded.wealth.stop == plain.wealth.stop
     scale = tolerance * np.max(np.abs(plain.null), initial=abs(plain.statistic))
     np.testing.assert_allclose(padded.null, plain.null, rtol=0, atol=scale)
     np.testing.assert_allclose(padded.statistic, plain.statistic, rtol=0, atol=scale)
