@@ -275,7 +275,7 @@ class TwoSampleTest:
 def _forget_programs() -> None:
     """Drop compiled tests when they are many, as after many different sample sizes.
 
-    A program holds up to 700 memory maps: without any left of Linux's 65,530, compiling would crash.
+    A program holds up to 700 memory maps: with none left of Linux's 65,530, compiling would crash.
     """
     programs: Any = run_program  # jit's own cache of them
     if programs._cache_size() >= _PROGRAMS:
