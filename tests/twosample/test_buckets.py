@@ -168,7 +168,8 @@ def test_splits_and_labellings_are_those_of_the_points(n_x, n_y):
         for half, exact in zip(found, ntk.measure.split(KEY, x, y, fraction), strict=True):
             assert (half.n_x, half.n_y) == tuple(map(len, exact))
             np.testing.assert_array_equal(half.points[: half.n], np.concatenate(exact))
-    places = len(bucket.points)
+    places, in_turn = len(bucket.points), ntk.measure.interleaved(n_x, n_y)
+    np.testing.assert_array_equal(bucket.in_turn[: n_x + n_y], in_turn)
     exact = ntk.calibration.relabel(KEY, n_x, n_y, 30)
     padded = ntk.calibration.relabel(KEY, bucket.n_x, bucket.n_y, 30, places=places)
     n = n_x + n_y
