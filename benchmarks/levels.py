@@ -59,8 +59,8 @@ def rates(method, size, runs):
     padded = ".." in size
     low, high = map(int, size.split(".." if padded else "+"))
     places = padding.bucket(2 * high) if padded else low + high
-    if padded and places > test.pads_up_to:
-        return "samples of this method are not padded"
+    if padded and (places > test.pads_up_to or not test.pads(low, high)):
+        return "samples of this method are not padded at these sizes"
 
     def pvalue(key, points, n_x, n_y):
         if padded:

@@ -9,7 +9,6 @@ The statistics are integrals against it, from scores and from the kernel matrix:
     T̂_a   = Σ_ij w'_i K(z'_i, z_j) w_j = Σ_i w'_i g(z'_i)   test measure w', training measure w
 """
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -57,63 +56,6 @@ class Visits:
     def grouped(self, steps: int) -> "Visits":
         """So many steps as one, (k, steps · batch)."""
         return jax.tree.map(lambda leaf: leaf.reshape(len(leaf), -1), self.batched(steps))
-
-
-@dataclasses.dataclass(frozen=True)
-class Bins:
-    """n_X + n_Y points cut into bins of one size, each all x or all y; the rest fills none.
-
-    With sums over bins for points, every labelling that is constant on bins is a weight per bin,
-    and the rest, whose labels stay, one more vector of weight 1.
-    """
-
-    n_x: int
-    n_y: int
-    size: int = 1  # points of a bin
-    x: int = 0  # bins of x
-    y: int = 0  # bins of y
-
-    def __len__(self) -> int:
-        return self.x + self.y
-
-    @property
-    def rest(self) -> np.ndarray:
-        """The weights of the points in no bin, x first: +1/n_X and −1/n_Y."""
-        left = [self.n_x - self.x * self.size, self.n_y - self.y * self.size]
-        return np.repeat([1 / self.n_x, -1 / self.n_y], left)
-
-    def cut(self, placed: jax.Array) -> tuple[jax.Array, SignedMeasure]:
-        """Placed points (n, ...) as bins (s, size, ...) and the rest, with its weights."""
-        inside = len(self) * self.size
-        binned = placed[:inside].reshape(len(self), self.size, *placed.shape[1:])
-        return binned, SignedMeasure(placed[inside:], jnp.asarray(self.rest, placed.dtype))
-
-    def sums(self, values: jax.Array) -> jax.Array:
-        """Sums of placed values (n, ...) over the bins, and the weighted one of the rest: s + 1."""
-        binned, rest = self.cut(values)
-        return jnp.concatenate([binned.sum(1), jnp.tensordot(rest.weights, rest.points, 1)[None]])
-
-    def centred(self, sums: jax.Array, mean: jax.Array | None = None) -> jax.Array:
-        """Sums (s + 1, ...) as of values with their mean over the bins taken out.
-
-        The weights of all points add up to 0, so no MMD changes, and less cancels.
-        """
-        mean = sums[:-1].sum(0) / (len(self) * self.size) if mean is None else mean
-        masses = jnp.asarray([*[self.size] * len(self), self.rest.sum()], sums.dtype)
-        return sums - masses.reshape(-1, *[1] * mean.ndim) * mean
-
-
-def cut_into_bins(n_x: int, n_y: int, bins: int) -> Bins:
-    """About so many bins of equal size, of x and of y as many as their shares of the points.
-
-    The smaller sample has an eighth of them at least, or a bin for each of its points. Where bins
-    so small would be more than twice as many, points of the larger sample are left to the rest.
-    """
-    few = min(n_x, n_y)
-    size = max(1, min((n_x + n_y) // bins, few // min(few, -(-bins // 8))))
-    x, y = n_x // size, n_y // size
-    most = 2 * bins
-    return Bins(n_x, n_y, size, min(x, most - min(y, bins)), min(y, most - min(x, bins)))
 
 
 def label_weights(labels: jax.Array, n_x: Any, n_y: Any) -> jax.Array:

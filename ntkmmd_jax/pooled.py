@@ -19,7 +19,7 @@ import numpy as np
 
 from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.records import record
-from ntkmmd_jax.measure import SignedMeasure, label_weights, split_sizes
+from ntkmmd_jax.measure import SignedMeasure, interleaved, label_weights, split_sizes
 
 
 @record
@@ -47,6 +47,41 @@ class Pooled:
         labels = jnp.arange(len(self.points)) < self.n_x
         weights = label_weights(labels, self.n_x, self.n_y)
         return SignedMeasure(self.points, weights.astype(self.points.dtype))
+
+    @property
+    def means(self) -> tuple[jax.Array, jax.Array]:
+        """x̄ and ȳ."""
+        if padding.is_full(len(self.points), self.n):
+            return self.points[: self.n_x].mean(0), self.points[self.n_x :].mean(0)
+        x = padding.cleared(self.points, self.n_x)
+        y = padding.cleared(self.points - x, self.n)
+        return x.sum(0) / padding.number(self.n_x), y.sum(0) / padding.number(self.n_y)
+
+    @property
+    def residuals(self) -> jax.Array:
+        """Every point without the mean of its own sample, (N, ...); 0 in the padding."""
+        x, y = self.means
+        labels = jnp.arange(len(self.points)) < self.n_x
+        labels = jnp.expand_dims(labels, range(1, self.points.ndim))
+        return padding.cleared(self.points - jnp.where(labels, x, y), self.n)
+
+    @property
+    def in_turn(self) -> jax.Array:
+        """The order in which x and y alternate in proportion, as `interleaved` has it, (N,)."""
+        n_x, n_y, places = self.n_x, self.n_y, jnp.arange(len(self.points))
+        if padding.is_full(len(places), self.n):
+            return jnp.asarray(interleaved(n_x, n_y))
+        # (i + ½) / n of each, over a common denominator.
+        x, y = (2 * places + 1) * n_y, (2 * (places - n_x) + 1) * n_x
+        last = jnp.iinfo(places.dtype).max
+        return jnp.argsort(jnp.where(places < n_x, x, jnp.where(places < self.n, y, last)))
+
+    def first(self, most: int) -> "Pooled":
+        """The first points of each sample, up to so many."""
+        k_x, k_y = (padding.at_most(n, most) for n in (self.n_x, self.n_y))
+        full = padding.is_full(len(self.points), self.n)
+        room = k_x + k_y if full else min(2 * most, len(self.points))
+        return Pooled(self.points[_chosen(self.n_x, 0, k_x, 0, k_y, room)], k_x, k_y)
 
     @property
     def both(self) -> tuple[jax.Array, jax.Array]:
@@ -83,15 +118,23 @@ def split_pooled(
     order = padding.grouped_order(jax.random.bits(key, (places,)), n_x, n_y)
 
     def part(first_x: Any, k_x: Any, first_y: Any, k_y: Any, room: int) -> Pooled:
-        at = jnp.arange(room)
-        chosen = jnp.where(at < k_x, first_x + at, n_x + first_y + at - k_x)
-        chosen = padding.filled(chosen, k_x + k_y)
+        chosen = _chosen(n_x, first_x, k_x, first_y, k_y, room)
         return Pooled(samples.points[order[chosen]], k_x, k_y)
 
     fractions = fraction if isinstance(fraction, tuple) else (fraction, fraction)
     room = min(places, int(max(fractions) * places) + 2)
     rest = min(places, int((1 - min(fractions)) * places) + 2)
     return part(0, m_x, 0, m_y, room), part(m_x, n_x - m_x, m_y, n_y - m_y, rest)
+
+
+def _chosen(n_x: Any, first_x: Any, k_x: Any, first_y: Any, k_y: Any, room: int) -> jax.Array:
+    """Where k_X points of x and k_Y of y stand, from the first ones on; the last again and again.
+
+    Shape (room,).
+    """
+    at = jnp.arange(room)
+    chosen = jnp.where(at < k_x, first_x + at, n_x + first_y + at - k_x)
+    return padding.filled(chosen, k_x + k_y)
 
 
 def _trained(places: int, fraction: float | tuple[float, float], which: int) -> jax.Array:

@@ -118,14 +118,21 @@ def velocity(network: Network, params: Params, measure: SignedMeasure) -> Params
     return jax.lax.scan(add_block, zero, measure.batched(TILE))[0]
 
 
-def bin_gradients(network: Network, params: Params, binned: jax.Array) -> jax.Array:
-    """v_k = Σ_{i in bin k} ∇f(z_i; θ0) of bins (s, size, ...), one row each: (s, p)."""
-    ones = jnp.ones(binned.shape[1], binned.dtype)
+def bin_gradients(
+    network: Network, params: Params, binned: jax.Array, weights: jax.Array | None = None
+) -> jax.Array:
+    """v_k = Σ_{i in bin k} ∇f(z_i; θ0) of bins (s, size, ...), one row each: (s, p).
 
-    def gradient(points: jax.Array) -> jax.Array:
-        return ravel_pytree(velocity(network, params, SignedMeasure(points, ones)))[0]
+    Weights (s, size) are 1, unless given: 0 where there is no point.
+    """
+    if weights is None:
+        weights = jnp.ones(binned.shape[:2], binned.dtype)
 
-    return jax.lax.map(gradient, binned, batch_size=max(1, TILE // len(ones)))
+    def gradient(one: SignedMeasure) -> jax.Array:
+        return ravel_pytree(velocity(network, params, one))[0]
+
+    measures = SignedMeasure(binned, weights)
+    return jax.lax.map(gradient, measures, batch_size=max(1, TILE // binned.shape[1]))
 
 
 def exact_witness(network: Network, params: Params, measure: SignedMeasure) -> Witness:

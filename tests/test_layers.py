@@ -10,6 +10,7 @@ FLOORS = [
     "_version",
     "_lib",
     "measure",
+    "bins",
     "pooled",
     "networks",
     "witness",

@@ -5,8 +5,10 @@ exceeds with the probability `level`; where the tail has no inverse in closed fo
 All may be traced, the level too.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import jax
@@ -14,11 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaincc, ndtr, ndtri
 
-from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.records import record
 
 _NODES = 64  # of the quadrature of the F tail
 _DROP = 25.0  # beyond e^−25 of where it starts, the tail's integrand is left out
 _LIMIT = 80.0  # of s: eˢ is finite in single precision
+_CLOSER = 16  # of Newton's steps that look for its end: from _LIMIT, to any n below 10⁷
+_TABLED = 40  # of δ(z) up to z = 20; beyond, four terms of a series leave 10⁻¹⁴
 _PATH = 129  # nodes of the path integral of the weighted χ² tail
 _REACH = 6.0  # the path goes sinh(6) = 200 widths of the saddle far
 
@@ -66,98 +70,116 @@ def chi2_law(statistic: jax.Array, level: Any, k: int) -> tuple[jax.Array, jax.A
 
 
 def f_law(
-    statistic: jax.Array, level: Any, rank: Any, n: int, *, features: int
+    statistic: jax.Array, level: Any, rank: Any, n: Any, *, features: int
 ) -> tuple[jax.Array, jax.Array]:
     """The p-value of Hotelling's T² and the threshold of the level, by F(r, n−r−1).
 
-    F = (n−r−1) / ((n−2) r) · T², with r the rank of the data. The rank is data, and may be traced:
-    what depends on it alone is tabled over r = 1, …, d. With b = r/2 and a = (n−r−1)/2, s = log F
-    has the density
+    F = (n−r−1) / ((n−2) r) · T², with r the rank of the data. With b = r/2 and a = (n−r−1)/2,
+    s = log F has the density
 
         f(s) = exp(b s − (a+b) log(1 + (eˢ−1) b/(a+b)) + const),
 
     log-concave with its mode at 0. The tail is integrated by Gauss–Legendre from s to where f has
-    died out. The const is summed in double precision beforehand: `betainc` takes it from float32
-    logarithms of Γ and is off by 1 % at n = 20,000, by 25 % at 10⁶.
+    died out. `betainc` takes the const from float32 logarithms of Γ, and is off by 1 % at
+    n = 20,000, by 25 % at 10⁶; here what is large in them has cancelled on paper (`_log_f`).
 
     Args:
         statistic: T²; 0 if the rank is 0, and then p is 1.
         level: In (0, 1), traced or not.
         rank: r, a whole number of at most `features`, traced or not.
-        n: Samples in all; at least `features` + 2.
+        n: Samples in all, traced or not; at least `features` + 2.
         features: d, the largest rank that can occur.
     """
     dtype = statistic.dtype
-    tables = [jnp.asarray(table, dtype) for table in _log_f_tables(n, features)]
-    here = jnp.maximum(rank, 1) - 1
+    law, full = (_log_f(r, n, dtype) for r in (jnp.maximum(rank, 1), features))
     ends = (jnp.asarray(-_LIMIT, dtype), jnp.asarray(_LIMIT, dtype))
-    law = _LogF(*(table[here] for table in tables), total=(n - 1) / 2)
     s = jnp.clip(jnp.log(statistic / law.unit), *ends)
     pvalue = jnp.maximum(_log_f_tail(law, s), jnp.finfo(dtype).tiny)  # never 0
 
     # The threshold of the full rank sees no data: under vmap all replicas share it. Only where a
     # feature has been dropped is there another one to find.
-    full = jax.tree.map(lambda table: table[-1], _LogF(*tables, total=law.total))
     quantile = bisected(lambda s: _log_f_tail(full, s) > level, *ends, 48)[1]
-    halvings = jnp.where(here + 1 < features, 48, 0)
+    halvings = jnp.where(rank < features, 48, 0)
     below = bisected(lambda s: _log_f_tail(law, s) > level, *ends, halvings)[1]
     return pvalue, law.unit * jnp.exp(jnp.where(halvings > 0, below, quantile))
 
 
 def f_tail(statistic: jax.Array, rank: int, n: int) -> jax.Array:
     """P[T² ≥ statistic] of the same law, at any value."""
-    tables = (jnp.asarray(table, statistic.dtype)[rank - 1] for table in _log_f_tables(n, rank))
-    law = _LogF(*tables, total=(n - 1) / 2)
+    law = _log_f(rank, n, statistic.dtype)
     s = jnp.clip(jnp.log(jnp.maximum(statistic, 0) / law.unit), -_LIMIT, _LIMIT)
     return _log_f_tail(law, s)
 
 
 @record
 class _LogF:
-    """The law of s for one rank, or, with a leading axis, for many."""
+    """The law of s."""
 
     b: jax.Array
+    total: jax.Array  # a + b
     share: jax.Array  # b / (a+b)
     rest: jax.Array  # a / (a+b)
     constant: jax.Array
     unit: jax.Array  # T² / F
-    left: jax.Array  # how far f reaches from 0 before it has died out
-    right: jax.Array  # likewise; from beyond the mode it dies out sooner
-    total: float = static()  # a + b
+    reach: jax.Array  # (2,) how far f reaches to the left of 0 and to the right until it dies out
+
+    def slope(self, s: jax.Array) -> jax.Array:
+        """(log f)'."""
+        odds = self.share * jnp.exp(s)
+        return self.b - self.total * odds / (self.rest + odds)
+
+    def height(self, s: jax.Array) -> jax.Array:
+        """log f, without the const: 0 at the mode."""
+        return self.b * s - self.total * jnp.log1p(self.share * jnp.expm1(s))
 
 
 def _log_f_tail(law: _LogF, s: jax.Array) -> jax.Array:
     """P(log F ≥ s)."""
     nodes, masses = (jnp.asarray(v, s.dtype) for v in np.polynomial.legendre.leggauss(_NODES))
-    odds = law.share * jnp.exp(s)
-    slope = jnp.abs(law.total * odds / (law.rest + odds) - law.b)
-    length = jnp.minimum(jnp.where(s < 0, law.left, law.right), _DROP / slope)
+    longest = jnp.where(s < 0, law.reach[0], law.reach[1])
+    length = jnp.minimum(longest, _DROP / jnp.abs(law.slope(s)))  # beyond the mode it dies sooner
     away = length * (1 + nodes) / 2
     at = jnp.where(s < 0, s - away, s + away)
-    density = jnp.exp(law.b * at - law.total * jnp.log1p(law.share * jnp.expm1(at)) + law.constant)
-    integral = length * jnp.vdot(masses, density) / 2
+    integral = length * jnp.vdot(masses, jnp.exp(law.height(at) + law.constant)) / 2
     return jnp.where(s < 0, 1 - integral, integral)
 
 
-def _log_f_tables(n: int, features: int) -> tuple[np.ndarray, ...]:
-    """The fields of `_LogF` for r = 1, …, d, in double precision."""
-    b = np.arange(1, features + 1) / 2
-    a = (n - 1) / 2 - b
-    share, rest = b / (a + b), a / (a + b)
-    log_gamma = np.vectorize(math.lgamma)
-    log_beta = log_gamma(a) + log_gamma(b) - math.lgamma((n - 1) / 2)
-    constant = a * np.log1p(-share) + b * np.log(share) - log_beta
+def _log_f(rank: Any, n: Any, dtype: Any) -> _LogF:
+    """The law of a rank r ≥ 1 at n points; both may be traced.
 
-    def reach(side: int) -> np.ndarray:
-        length = np.sqrt(1 / a + 1 / b)
-        while True:
-            s = side * length
-            alive = b * s - (a + b) * np.log1p(share * np.expm1(s)) > -_DROP
-            if not alive.any():
-                return length
-            length = np.where(alive, 1.2 * length, length)
+    const = a log(a/(a+b)) + b log(b/(a+b)) − log B(a, b), which by Stirling's formula
+    log Γ(z) = (z − ½) log z − z + ½ log 2π + δ(z) is ½ log(ab / 2π(a+b)) + δ(a+b) − δ(a) − δ(b).
+    """
+    b, total = (jnp.asarray(whole, dtype) / 2 for whole in (rank, n - 1))
+    a = total - b
+    share = b / total
+    deltas = (_stirling_rest(whole, dtype) for whole in (n - 1, n - 1 - rank, rank))
+    constant = jnp.log(a * share / (2 * math.pi)) / 2 + reduce(jnp.subtract, deltas)
+    unit = b * jnp.asarray(n - 2, dtype) / a
+    law = _LogF(b, total, share, a / total, constant, unit, jnp.zeros(2, dtype))
 
-    return b, share, rest, constant, b * (n - 2) / a, reach(-1), reach(1)
+    def closer(_: int, s: jax.Array) -> jax.Array:
+        """Newton's step to where f has died out: log f is concave, so none goes too far in."""
+        return s - (law.height(s) + _DROP) / law.slope(s)
+
+    ends = jax.lax.fori_loop(0, _CLOSER, closer, jnp.asarray([-_LIMIT, _LIMIT], dtype))
+    return dataclasses.replace(law, reach=jnp.abs(ends))
+
+
+def _stirling_rest(twice: Any, dtype: Any) -> jax.Array:
+    """δ(z) = log Γ(z) − (z − ½) log z + z − ½ log 2π of z = 1/2, 1, 3/2, …: tabled, then a series.
+
+    Args:
+        twice: 2z, a whole number, traced or not.
+        dtype: Of the result.
+    """
+    small = np.arange(1, _TABLED + 1) / 2
+    tabled = np.vectorize(math.lgamma)(small) - (small - 0.5) * np.log(small) + small
+    table = jnp.asarray(tabled - math.log(2 * math.pi) / 2, dtype)
+    z = jnp.asarray(twice, dtype) / 2
+    square = 1 / z**2
+    series = (1 / 12 - (1 / 360 - (1 / 1260 - square / 1680) * square) * square) / z
+    return jnp.where(twice <= _TABLED, table[jnp.minimum(twice, _TABLED) - 1], series)
 
 
 def weighted_tail(weights: jax.Array, value: Any) -> jax.Array:

@@ -25,6 +25,11 @@ def bucket(n: int) -> int:
     return -(-n // step) * step
 
 
+def least(size: int) -> int:
+    """The least n whose bucket, beyond 1024 rows, has this size."""
+    return size - (1 << (size - 1).bit_length()) // (2 * _STEPS) + 1
+
+
 def is_full(length: int, n: Any) -> bool:
     """Whether it is known that all rows are real."""
     return isinstance(n, int) and n == length

@@ -17,7 +17,7 @@ valid, sweeps may let all replicas share one (`shared=True`), made once per batc
 and J stay fresh for each: given the pool, replicas are independent and the level is exact.
 Labellings are drawn without sorting, and all B + 1 statistics are one matrix product.
 
-Nor need a pool have all labellings: those that are constant on bins (`measure.Bins`) are as good,
+Nor need a pool have all labellings: those that are constant on bins (`bins.Bins`) are as good,
 and points that fill no bin take places whose label is the same in every row.
 """
 

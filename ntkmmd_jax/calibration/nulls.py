@@ -134,9 +134,9 @@ def gram_null(relabelling: Relabelling, gram: jax.Array, *, unbiased: bool) -> N
     """
     bins = relabelling.bins
     assert bins is not None
-    per_point = gram[:-1, :-1] / bins.size**2
+    s, per_point = bins.x + bins.y, gram[:-1, :-1] / padding.number(bins.size) ** 2
     if unbiased:
-        values = unbiased_mmd2(per_point, relabelling.labels)
+        values = unbiased_mmd2(per_point, relabelling.labels, s)
     else:
         values = mmd2(gram, relabelling.weights)
-    return NullStatistics(values, _rounding(per_point, 4))
+    return NullStatistics(values, _rounding(per_point, 4, s, s))

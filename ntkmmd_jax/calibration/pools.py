@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib import padding
-from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.measure import Bins, label_weights
+from ntkmmd_jax._lib.records import record
+from ntkmmd_jax.bins import Bins, Cut
+from ntkmmd_jax.measure import label_weights
 
 
 @record
@@ -22,7 +23,7 @@ class Relabelling:
     observed: jax.Array  # () int: the row that labels the points as they were observed
     n_x: Any  # () int
     n_y: Any  # () int; places beyond n_X + n_Y are padding
-    bins: Bins | None = static(default=None)  # None: every point has a label of its own
+    bins: Cut | None = None  # None: every point has a label of its own
     of_x: jax.Array | None = None  # (B + 1,) points labelled x, where rows differ in it: groups
     balance: jax.Array | None = None  # (B + 1,) of groups: n_X n_Y over what it is on average
 
@@ -46,7 +47,8 @@ class Relabelling:
             return jnp.where(self.labels, 1 / n_x[:, None], -1 / n_y[:, None])
         if self.bins is None:
             return label_weights(self.labels, self.n_x, self.n_y)
-        weights = jnp.where(self.labels, 1.0 / self.n_x, -1.0 / self.n_y)
+        n_x, n_y = self.sizes
+        weights = jnp.where(self.labels, 1.0 / n_x, -1.0 / n_y)
         return jnp.concatenate([weights, jnp.ones_like(weights[:, :1])], axis=1)
 
     def balanced(self, mmd2: jax.Array) -> jax.Array:
@@ -132,7 +134,7 @@ def relabel(
     observed: jax.Array | None = None,
     shared: bool = False,
     pool: int = 0,
-    bins: Bins | None = None,
+    bins: Cut | None = None,
     places: int | None = None,
 ) -> Relabelling:
     """Place n_X + n_Y points into the pool of labellings.
@@ -147,14 +149,14 @@ def relabel(
         pool: Which shared pool; two sets that are relabelled together need different ones.
         bins: Label bins instead of points: places 0 … s·size − 1 are those of the bins, one after
             the other, and the rest stands behind them, x first, its labels the same in every row.
-        places: Of traced sizes: so many, n_X + n_Y of them with points; no bins.
+        places: Of traced sizes: so many, n_X + n_Y of them with points.
     """
     k_pool, k_place = jax.random.split(key)
     if shared:
         # The barrier keeps the compiler from evaluating a constant pool by its slow interpreter.
         k_pool = jax.lax.optimization_barrier(_shared_key(pool))
     places = int(n_x + n_y) if places is None else places
-    s_x, s = (n_x, n_x + n_y) if bins is None else (bins.x, len(bins))
+    s_x, s = (n_x, n_x + n_y) if bins is None else (bins.x, bins.x + bins.y)
     room = places if bins is None else len(bins)
     labels = label_pool(k_pool, s_x, s, n_permutations + 1, places=room)
     # One draw of bits for all, as in `random_orders`: each use of the generator takes long to
@@ -164,7 +166,7 @@ def relabel(
         observed = (bits[0] % (n_permutations + 1)).astype(jnp.int32)
     row = labels[observed]
     if bins is not None:
-        row = jnp.concatenate([jnp.repeat(row, bins.size), jnp.asarray(bins.rest > 0)])
+        row = bins.spread(row, places)
     order = arranged(row, padding.grouped_order(bits[1:], n_x, n_y), n_x)
     return Relabelling(labels, padding.filled(order, n_x + n_y), observed, n_x, n_y, bins=bins)
 

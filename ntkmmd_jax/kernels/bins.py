@@ -10,10 +10,12 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.tiles import tiled
+from ntkmmd_jax.bins import Cut
 from ntkmmd_jax.kernels.ntk import empirical_ntk
-from ntkmmd_jax.measure import Bins, SignedMeasure
+from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, Params, two_layer
 from ntkmmd_jax.witness import bin_gradients, velocity
 
@@ -21,7 +23,7 @@ _FLOATS = 2**27  # numbers in gradients of bins that are held at once
 _KERNEL_POINTS = 4096  # beyond which no kernel matrix of all points is made
 
 
-def bin_gram(network: Network, params: Params, placed: jax.Array, bins: Bins) -> jax.Array:
+def bin_gram(network: Network, params: Params, placed: jax.Array, bins: Cut) -> jax.Array:
     """The centred Gram matrix of the bins of placed points and of their rest, (s + 1, s + 1).
 
     Args:
@@ -38,13 +40,13 @@ def bin_gram(network: Network, params: Params, placed: jax.Array, bins: Bins) ->
     if len(rest.weights):
         at_rest = ravel_pytree(velocity(network, params, rest))[0]
     if len(bins) * p <= _FLOATS:
-        v = bin_gradients(network, params, binned)
+        v = bin_gradients(network, params, binned.points, binned.weights)
         return gram_of_sums(jnp.concatenate([v, at_rest[None]]), bins)
     return _tiled_gram(network, params, binned, at_rest, bins, max(1, _FLOATS // (2 * p)))
 
 
 @pinned
-def gram_of_sums(sums: jax.Array, bins: Bins) -> jax.Array:
+def gram_of_sums(sums: jax.Array, bins: Cut) -> jax.Array:
     """The centred Gram matrix of gradients summed over placed bins, and those of the rest.
 
     Args:
@@ -55,13 +57,13 @@ def gram_of_sums(sums: jax.Array, bins: Bins) -> jax.Array:
     return v @ v.T
 
 
-def gram_of_kernel(kernel: jax.Array, bins: Bins) -> jax.Array:
+def gram_of_kernel(kernel: jax.Array, bins: Cut) -> jax.Array:
     """The centred Gram matrix of bins from the kernel matrix (n, n) of the placed points."""
     columns = bins.centred(bins.sums(kernel))  # (s + 1, n)
     return bins.centred(bins.sums(columns.T))
 
 
-def _kernel_is_cheaper(network: Network, placed: jax.Array, bins: Bins, p: int) -> bool:
+def _kernel_is_cheaper(network: Network, placed: jax.Array, bins: Cut, p: int) -> bool:
     """Whether the closed form of K takes fewer products than gradients of bins and theirs."""
     n, s, d = len(placed), len(bins), placed[0].size
     width = p // (d + 1)
@@ -72,22 +74,24 @@ def _kernel_is_cheaper(network: Network, placed: jax.Array, bins: Bins, p: int) 
 def _tiled_gram(
     network: Network,
     params: Params,
-    binned: jax.Array,
+    binned: SignedMeasure,
     at_rest: jax.Array,
-    bins: Bins,
+    bins: Cut,
     size: int,
 ) -> jax.Array:
     """The same with gradients of `size` bins at a time, taken anew for every pair of tiles."""
-    s, tiles = len(bins), tiled(binned, size)
-    everything = binned.reshape(-1, *binned.shape[2:])
-    weights = jnp.full(len(everything), 1 / len(everything), binned.dtype)
-    mean = ravel_pytree(velocity(network, params, SignedMeasure(everything, weights)))[0]
-    rest = at_rest - bins.rest.sum() * mean
+    s, tiles = len(bins), jax.tree.map(lambda leaf: tiled(leaf, size), binned)
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), binned)
+    inside = padding.number((bins.x + bins.y) * bins.size)
+    total = ravel_pytree(velocity(network, params, flat))[0]
+    mean, masses = total / inside, jnp.asarray(bins.masses, total.dtype)
+    rest = at_rest - masses[-1] * mean
 
-    def vectors(tile: jax.Array) -> jax.Array:
-        return bin_gradients(network, params, tile) - bins.size * mean
+    def vectors(tile: SignedMeasure) -> jax.Array:
+        v = bin_gradients(network, params, tile.points, tile.weights)
+        return v - tile.weights.sum(1)[:, None] * mean
 
-    def row(tile: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def row(tile: SignedMeasure) -> tuple[jax.Array, jax.Array]:
         left = vectors(tile)
         products = jax.lax.map(lambda other: left @ vectors(other).T, tiles)
         return products.swapaxes(0, 1).reshape(len(left), -1)[:, :s], left @ rest[:, None]

@@ -10,10 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.measure import random_orders
+from ntkmmd_jax.pooled import Pooled
 from ntkmmd_jax.sequential.bettor import Bettor, mixed, take_block
 from ntkmmd_jax.sequential.payoff import Block, placed
+
+RATIO = 2  # of sizes up to which samples are in a bucket: so many points of the larger to a block
 
 
 @record
@@ -48,30 +51,52 @@ class Wealth:
         return plotting.wealth(self, ax=ax)
 
 
-def blocks(key: jax.Array, x: jax.Array, y: jax.Array) -> Block:
-    """All blocks of two samples, stacked: points (m, 1 + c, ...)."""
-    few, many, sign = (x, y, 1.0) if len(x) <= len(y) else (y, x, -1.0)
-    m, n = len(few), len(many)
+def blocks(key: jax.Array, samples: Pooled) -> Block:
+    """All blocks of two samples, stacked: points (m, 1 + c, ...); more, in a bucket."""
+    n_x, n_y, places = samples.n_x, samples.n_y, len(samples.points)
+    m = padding.at_most(n_x, n_y)
+    n = samples.n - m
+    if known := padding.is_full(places, samples.n):
+        room, others = m, -(-n // m)
+    else:
+        room, others = places // 2, RATIO
+    at, x_few = jnp.arange(places), jnp.asarray(n_x <= n_y)
+    first = jnp.where(x_few, at, jnp.where(at < m, n_x + at, at - m))  # the smaller sample first
     k_order, k_place = jax.random.split(key)
-    order_few, order_many = random_orders(k_order, m, n)
-    size, longer = divmod(n, m)  # the first `longer` blocks have one point more
-    sizes = size + (np.arange(m) < longer)
-    starts = np.cumsum(sizes) - sizes
-    places = np.minimum(starts[:, None] + np.arange(max(sizes)), n - 1)  # beyond `size`: padding
-    points = jnp.concatenate([few[order_few][:, None], many[order_many[places]]], axis=1)
-    place = jax.random.randint(k_place, (m,), 0, jnp.asarray(sizes + 1, jnp.int32))
-    signs = jnp.full(m, sign, points.dtype)
-    return Block(jax.vmap(placed)(points, place), place, signs, jnp.asarray(sizes, jnp.int32))
+    order = first[padding.grouped_order(jax.random.bits(k_order, (places,)), m, n)]
+    size, longer = n // m, n % m  # the first `longer` blocks have one point more
+    block = jnp.arange(room)
+    sizes = jnp.where(block < longer, size + 1, size).astype(jnp.int32)
+    starts = block * size + jnp.minimum(block, longer)
+    many = m + jnp.minimum(starts[:, None] + jnp.arange(others), n - 1)  # beyond `size`: padding
+    rows = jnp.concatenate([block[:, None], many], axis=1)
+    points = samples.points[order[rows if known else jnp.minimum(rows, samples.n - 1)]]
+    place = jax.random.randint(k_place, (room,), 0, sizes + 1)
+    signs = jnp.full(room, jnp.where(x_few, 1, -1), points.dtype)
+    return Block(jax.vmap(placed)(points, place), place, signs, sizes)
 
 
-def run(bettor: Bettor, blocks: Block) -> tuple[Bettor, jax.Array]:
-    """Bet on all blocks in order: the bettor, and log W of every witness after each, (m, k)."""
+def run(bettor: Bettor, blocks: Block, m: Any) -> tuple[Bettor, jax.Array]:
+    """Bet on the first m blocks in order: the bettor, and log W of every witness after each.
+
+    Shape (blocks, k); beyond m, the wealth stays what it was.
+    """
 
     def one(carry: tuple, block: Block) -> tuple[tuple, jax.Array]:
         bettor, wealth = carry
         bettor, log_e = take_block(bettor, block)
         return (bettor, wealth + log_e), wealth + log_e
 
-    zero = jnp.zeros(len(bettor.names), blocks.points.dtype)
-    (bettor, _), path = jax.lax.scan(one, (bettor, zero), blocks)
-    return bettor, path
+    start = (bettor, jnp.zeros(len(bettor.names), blocks.points.dtype))
+    if padding.is_full(len(blocks.place), m):
+        (bettor, _), path = jax.lax.scan(one, start, blocks)
+        return bettor, path
+
+    def next_one(i: jax.Array, state: tuple) -> tuple:
+        carry, path = state
+        carry, after = one(carry, jax.tree.map(lambda leaf: leaf[i], blocks))
+        return carry, path.at[i].set(after)
+
+    path = jnp.zeros((len(blocks.place), len(bettor.names)), blocks.points.dtype)
+    (bettor, last), path = jax.lax.fori_loop(0, m, next_one, (start, path))
+    return bettor, jnp.where(padding.is_real(len(path), m)[:, None], path, last)

@@ -26,7 +26,8 @@ from ntkmmd_jax._lib.files import save_leaves
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import track
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.measure import Bins, SignedMeasure
+from ntkmmd_jax.bins import Bins
+from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, Params, as_network
 from ntkmmd_jax.training import doubling
 from ntkmmd_jax.training.streaming import checked_batch, resumed

@@ -6,9 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.tails import BoundTail, WeightedTail
 from ntkmmd_jax.calibration import centred, label_pool
 from ntkmmd_jax.measure import label_weights, mmd2, unbiased_mmd2
+from ntkmmd_jax.pooled import Pooled
 from ntkmmd_jax.theory import Theorem, kernel_moments, quantile, tail
 from ntkmmd_jax.theory.weighted_chi2 import centred_weights
 from ntkmmd_jax.twosample.evidence import Law, Sample
@@ -17,7 +19,7 @@ _TRIED = 200  # labellings that tell whether the weighted χ² law can be exceed
 
 
 def weighted_chi2_law(
-    kernel: jax.Array, of_x: int, level: Any, *, unbiased: bool, witness: Any
+    kernel: jax.Array, samples: Pooled, level: Any, *, unbiased: bool, witness: Any
 ) -> Law:
     """The symmetric MMD² against its limit law, a weighted χ² sum, from the kernel matrix (n, n).
 
@@ -26,16 +28,17 @@ def weighted_chi2_law(
     level of 5 % is 1 % at n = 10 per sample and 3 % at n = 50; in d = 2 it is 5 % from n = 50. Some
     labellings are tried as well, and if none of them reaches the threshold the result says so.
     """
-    n, kernel = len(kernel), centred(kernel)
-    weights = centred_weights(kernel, of_x, n - of_x)
+    (n_x, n_y, n), places = (samples.n_x, samples.n_y, samples.n), len(kernel)
+    kernel = centred(kernel, n, n)
+    weights = centred_weights(kernel, padding.number(n_x), padding.number(n_y))
     # The unbiased statistic leaves the diagonal out, whose mean is the mean of the law.
     shift = weights.sum() if unbiased else 0.0
-    others = label_pool(jax.random.key(0), of_x, n, _TRIED)
-    labels = jnp.concatenate([jnp.arange(n)[None] < of_x, others])
+    others = label_pool(jax.random.key(0), n_x, n, _TRIED, places=places)
+    labels = jnp.concatenate([jnp.arange(places)[None] < n_x, others])
     if unbiased:
-        values = unbiased_mmd2(kernel, labels)
+        values = unbiased_mmd2(kernel, labels, n)
     else:
-        values = mmd2(kernel, label_weights(labels, of_x, n - of_x))
+        values = mmd2(kernel, label_weights(labels, n_x, n_y))
     pvalue, least = (tail(weights, value + shift) for value in (values[0], values.max()))
     threshold = quantile(weights, level) - shift
     law = WeightedTail(weights, jnp.asarray(shift, weights.dtype))

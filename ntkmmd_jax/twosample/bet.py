@@ -6,20 +6,25 @@ All data train and all data test, and no label is permuted. What it costs to be 
 any time is power at the last; what it brings is `result.wealth.stop`, where one could have stopped.
 """
 
+import dataclasses
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.networks import Network
+from ntkmmd_jax.pooled import pooled
 from ntkmmd_jax.sequential.bets import ONS, Bet
 from ntkmmd_jax.sequential.bettor import Bettor, as_learners, begin
 from ntkmmd_jax.sequential.learners import Learner
 from ntkmmd_jax.sequential.mixture import BetWitness
-from ntkmmd_jax.sequential.recorded import Wealth, blocks, run
+from ntkmmd_jax.sequential.recorded import RATIO, Wealth, blocks, run
 from ntkmmd_jax.twosample.contract import TwoSampleTest
-from ntkmmd_jax.twosample.evidence import Comparable, Sample, Wagered
+from ntkmmd_jax.twosample.evidence import Comparable, Samples, Wagered
+from ntkmmd_jax.twosample.result import TwoSampleResult
 
 
 @record
@@ -94,11 +99,33 @@ class BettingTest(TwoSampleTest):
         """Draw the networks."""
         return begin(key, self.learners, self.bet, points.shape[1:])
 
-    def evidence(self, key: jax.Array, prepared: Bettor, train: Sample, held: Sample) -> Bets:
+    @property
+    def pads_up_to(self) -> int:
+        """As long as a program is soon run."""
+        return 16_384
+
+    def pads(self, n_x: int, n_y: int) -> bool:
+        """Whether samples of these sizes share a program: neither is much the smaller."""
+        return max(n_x, n_y) <= RATIO * min(n_x, n_y) and super().pads(n_x, n_y)
+
+    def answer(
+        self, key: Any, x: jax.Array, y: jax.Array, within: Any = None, *, bucket: bool = False
+    ) -> TwoSampleResult:
+        """The result, with the wealth after the blocks that there are."""
+        result = super().answer(key, x, y, within, bucket=bucket)
+        if not bucket or result.wealth is None:
+            return result
+        wealth, m = result.wealth, min(len(x), len(y))
+        wealth = dataclasses.replace(wealth, logs=np.asarray(wealth.logs)[:m])
+        return dataclasses.replace(result, wealth=wealth)
+
+    def evidence(self, key: jax.Array, prepared: Bettor, train: Samples, held: Samples) -> Bets:
         """Bet on all blocks, in random order."""
         del held  # the same
-        bettor, logs = run(prepared, blocks(key, *train))
-        return Bets(bettor, logs, features=train[0].shape[1:])
+        samples = pooled(train)
+        m = padding.at_most(samples.n_x, samples.n_y)
+        bettor, logs = run(prepared, blocks(key, samples), m)
+        return Bets(bettor, logs, features=samples.points.shape[1:])
 
     def scratch(self, n: int) -> int:
         """What the witnesses know, in one dimension: the sums of ridges do not depend on it."""

@@ -3,13 +3,15 @@
 Labellings of bins are exact at any number of them, so this is about power and time only.
 """
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.checks import whole
+from ntkmmd_jax.bins import Bins, Cut, cut_in_bucket, cut_into_bins
 from ntkmmd_jax.calibration import labellings
-from ntkmmd_jax.measure import Bins, cut_into_bins
 from ntkmmd_jax.pooled import Pooled
 
 POINTS = 1024  # pooled points up to which each is a bin of its own
 BINS = 256  # beyond
+PADDED = 16_384  # points up to which a bucket saves more time than it costs, in linear time
 
 
 def bins_of(n_x: int, n_y: int, bins: int | None = None) -> Bins | None:
@@ -28,11 +30,20 @@ def bins_of(n_x: int, n_y: int, bins: int | None = None) -> Bins | None:
     return None if len(found) == n else found
 
 
-def bins_of_pooled(samples: Pooled, bins: int | None = None) -> Bins | None:
-    """The bins of samples; in a bucket and within strata every point is one."""
-    if not samples.is_plain:
+def bins_of_pooled(samples: Pooled, bins: int | None = None) -> Cut | None:
+    """The bins of samples, in a bucket or not; within strata every point is one."""
+    places = len(samples.points)
+    if samples.is_plain:
+        return bins_of(samples.n_x, samples.n_y, bins)
+    if samples.within is not None or places <= POINTS:
         return None
-    return bins_of(samples.n_x, samples.n_y, bins)
+    return cut_in_bucket(samples.n_x, samples.n_y, BINS, padding.least(places), places)
+
+
+def bins_pad(n_x: int, n_y: int) -> bool:
+    """Whether bins in a bucket are those of samples of these sizes: neither is much the smaller."""
+    n = n_x + n_y
+    return n <= POINTS or cut_into_bins(n_x, n_y, BINS).size == n // BINS
 
 
 def bins_reach(bins: Bins) -> tuple[int, str]:

@@ -12,6 +12,7 @@ which is the plain accuracy if n_X = n_Y. Given the scores, both are increasing 
 with g > 0, so that permuting the labels gives the same p-value for either, at any sizes.
 """
 
+import dataclasses
 from typing import Any, ClassVar
 
 import jax
@@ -110,10 +111,10 @@ class ClassifierEvidence(Permutable, Averaged, Comparable):
     def gap(self, key: jax.Array) -> Gap:
         """The mean gap of the logits, or the accuracy, which is ½ + half a gap."""
         del key
-        logits, of_x = self.witness(self.held.points), self.held.n_x
+        scores = dataclasses.replace(self.held, points=self.witness(self.held.points))
         if self.test.score == "logit":
-            return score_gap(logits, of_x, self.witness)
-        gap = score_gap(_positive(logits), of_x)
+            return score_gap(scores, self.witness)
+        gap = score_gap(dataclasses.replace(scores, points=_positive(scores.points)))
         return Gap(gap.mean / 2, gap.error / 2, 0.5, witness=self.witness)
 
     def statistic(self) -> jax.Array:

@@ -42,6 +42,7 @@ class Calibration:
 
     word: ClassVar[str]
     needs: ClassVar[type[Evidence]]
+    pads: ClassVar[bool] = False  # whether it takes sizes as data (see `pooled`)
 
     def result(self, key: jax.Array, evidence: Any, level: Any) -> TwoSampleResult:
         """The verdict on evidence of the kind that it needs."""
@@ -71,6 +72,8 @@ class Permuting(Calibration):
         n_permutations: B; None takes the test's.
         shared_pool: Whether all replicas share one pool of labellings; None as the test has it.
     """
+
+    pads: ClassVar[bool] = True
 
     n_permutations: int | None = static(default=None)
     shared_pool: bool | None = static(default=None)
@@ -141,6 +144,7 @@ class Normal(Calibration):
 
     word: ClassVar[str] = "normal"
     needs: ClassVar[type[Evidence]] = Averaged
+    pads: ClassVar[bool] = True
 
     def result(self, key: jax.Array, evidence: Averaged, level: Any) -> TwoSampleResult:
         """One-sided: large means speak against H0."""
@@ -151,7 +155,12 @@ class Normal(Calibration):
         return law_result(Law(centre + found.mean, pvalue, centre + threshold, **about), level)
 
     def check_sizes(self, test: Any, n_x: int, n_y: int) -> None:
-        """Warn where the central limit theorem is not yet there."""
+        """Refuse samples without a variance; warn where the central limit is not yet there."""
+        m_x, m_y = test.sizes(n_x, n_y)
+        if min(m_x, m_y) < 2:
+            raise ValueError(
+                f"calibration 'normal' needs 2 held-out points of each; got {m_x} and {m_y}"
+            )
         _warn_if_too_few(test.method, self.word, test.sizes(n_x, n_y), test.normal_from)
 
 
@@ -161,6 +170,7 @@ class Asymptotic(Calibration):
 
     word: ClassVar[str] = "asymptotic"
     needs: ClassVar[type[Evidence]] = Limited
+    pads: ClassVar[bool] = True
 
     def result(self, key: jax.Array, evidence: Limited, level: Any) -> TwoSampleResult:
         """The statistic and the tail beyond it."""
@@ -189,6 +199,7 @@ class Ville(Calibration):
 
     word: ClassVar[str] = "anytime"
     needs: ClassVar[type[Evidence]] = Wagered
+    pads: ClassVar[bool] = True
 
     def result(self, key: jax.Array, evidence: Wagered, level: Any) -> TwoSampleResult:
         """The largest log-wealth T, and p = exp(−T)."""

@@ -103,14 +103,13 @@ class TwoSampleTest:
     def in_bucket(self, key: Any, x: Any, y: Any) -> TwoSampleResult:
         """The same in a program for many sizes (see `pooled`), where there is one; not traced."""
         x, y = as_samples(x, y)
-        fits = isinstance(self.calibrated_by, Permuting) and len(x) + len(y) <= self.pads_up_to
-        return self.answer(key, x, y, bucket=fits)
+        return self.answer(key, x, y, bucket=self.pads(len(x), len(y)))
 
     def answer(
         self, key: Any, x: jax.Array, y: jax.Array, within: Any = None, *, bucket: bool = False
     ) -> TwoSampleResult:
         """The result of samples that are arrays: checked, run by one program, and warned of."""
-        self.check_sizes(len(x), len(y))
+        self.check_sizes(len(x), len(y), x.shape[1:])
         for network in self.networks:
             check_network(network, x.shape[1:])
         if not isinstance(x, Tracer):
@@ -197,6 +196,10 @@ class TwoSampleTest:
         """Pooled points up to which a bucket saves more time than it costs; 0 of a test without."""
         return 0
 
+    def pads(self, n_x: int, n_y: int) -> bool:
+        """Whether samples of these sizes share a program with others (see `pooled`)."""
+        return self.calibrated_by.pads and n_x + n_y <= self.pads_up_to
+
     @property
     def limit_from(self) -> int:
         """Points of each from which on `Asymptotic` is measured to hold."""
@@ -263,17 +266,16 @@ class TwoSampleTest:
         if self.split_at is not None:
             split_sizes(n_x, n_y, self.split_at)
 
-    def check_sizes(self, n_x: int, n_y: int) -> None:
+    def check_sizes(self, n_x: int, n_y: int, features: tuple[int, ...] | None = None) -> None:
         """Refuse sizes at which the level cannot be reached; warn where a limit law fails."""
-        self.check_samples(n_x, n_y)
+        self.check_samples(n_x, n_y, features)
         self.calibrated_by.check_sizes(self, n_x, n_y)
 
 
 def _forget_programs() -> None:
     """Drop compiled tests when they are many, as after many different sample sizes.
 
-    A program holds up to 700 memory maps, of which Linux gives a process 65,530; without any left,
-    XLA's next compilation would be a segmentation fault.
+    A program holds up to 700 memory maps: with none left of Linux's 65,530, compiling would crash.
     """
     programs: Any = run_program  # jit's own cache of them
     if programs._cache_size() >= _PROGRAMS:

@@ -1,16 +1,19 @@
 """The features of the ME and SCF tests at their places, and the statistic λ = δᵀ Σ⁻¹ δ / c."""
 
+import operator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics, Relabelling, score_null
 from ntkmmd_jax.kernels import gaussian_kernel
+from ntkmmd_jax.pooled import Pooled
 from ntkmmd_jax.witness import in_tiles, savable
 
 
@@ -64,17 +67,14 @@ class EmbeddingWitness:
         return cls(embedding, coefficients, features=tuple(features))
 
 
-def _covariance(features: jax.Array) -> jax.Array:
-    centred = features - features.mean(0)
-    return centred.T @ centred / (len(features) - 1)
-
-
-def embedding_statistic(f_x: jax.Array, f_y: jax.Array, gamma: Any) -> tuple[jax.Array, jax.Array]:
-    """λ and Σ⁻¹ δ of features (n_X, k) and (n_Y, k)."""
-    n_x, n_y = len(f_x), len(f_y)
+def embedding_statistic(features: Pooled, gamma: Any) -> tuple[jax.Array, jax.Array]:
+    """λ and Σ⁻¹ δ of features (n_X + n_Y, k), with Σ = (C_X / n_X + C_Y / n_Y) / c + γI."""
+    n_x, n_y = padding.number(features.n_x), padding.number(features.n_y)
     c = 1 / n_x + 1 / n_y
-    gap = f_x.mean(0) - f_y.mean(0)
-    sigma = (_covariance(f_x) / n_x + _covariance(f_y) / n_y) / c + gamma * jnp.eye(len(gap))
+    gap, residuals = operator.sub(*features.means), features.residuals
+    shares = (1 / (n * (n - 1) * c) for n in (n_x, n_y))
+    rows = jnp.where(jnp.arange(len(residuals))[:, None] < features.n_x, *shares) * residuals
+    sigma = rows.T @ residuals + gamma * jnp.eye(len(gap))
     coefficients = cho_solve((jnp.linalg.cholesky(sigma), True), gap)
     return jnp.vdot(gap, coefficients) / c, coefficients
 
@@ -91,10 +91,12 @@ def embedding_null(
         features: φ of the placed points, shape (n, k).
         gamma: γ.
     """
-    n_x = relabelling.n_x
-    c = 1 / n_x + 1 / (len(features) - n_x)
-    factor = jnp.linalg.cholesky(_covariance(features) + gamma * jnp.eye(features.shape[1]))
-    white = solve_triangular(factor, (features - features.mean(0)).T, lower=True)
+    n_x, n_y = relabelling.sizes
+    n, c = relabelling.n, 1 / n_x + 1 / n_y
+    centred = padding.cleared(features - padding.mean(features, n), n)
+    sigma = centred.T @ centred / padding.number(n - 1) + gamma * jnp.eye(features.shape[1])
+    factor = jnp.linalg.cholesky(sigma)
+    white = solve_triangular(factor, centred.T, lower=True)
     gaps = jax.vmap(score_null, (None, 0))(relabelling, white)  # values (k, B + 1)
     # Each gap g_j rounds at its tolerance e_j, and Σ g_j² at 2 Σ |g_j| e_j.
     tolerance = 2 * jnp.max(gaps.tolerance @ jnp.abs(gaps.values)) / c

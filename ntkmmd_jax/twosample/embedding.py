@@ -13,13 +13,14 @@ SCF, smooth characteristic functions at J frequencies u_j: φ = exp(−|z|²/2) 
 All u_j and σ go up the gradient of λ of the training half.
 """
 
+import dataclasses
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.checks import positive, whole
 from ntkmmd_jax._lib.laws import chi2_law
 from ntkmmd_jax._lib.normals import normal
@@ -27,7 +28,8 @@ from ntkmmd_jax._lib.optimizer import updates
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tails import ChiSquaredTail
 from ntkmmd_jax.kernels import median_distance
-from ntkmmd_jax.measure import held_out, interleaved, split_sizes
+from ntkmmd_jax.measure import held_out, split_sizes
+from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
 from ntkmmd_jax.twosample.embedded import (
     Embedding,
@@ -42,7 +44,7 @@ from ntkmmd_jax.twosample.evidence import (
     Permutable,
     Permuted,
     Pool,
-    Sample,
+    Samples,
 )
 
 
@@ -64,7 +66,7 @@ class EmbeddingEvidence(Permutable, Limited, Comparable):
 
     test: "EmbeddingTest"
     embedding: Embedding
-    held: Sample  # flat: (n, d)
+    held: Pooled  # flat: (n, d)
     features: tuple[int, ...] = static()  # shape of one point
 
     def _witness(self, coefficients: jax.Array) -> EmbeddingWitness:
@@ -72,8 +74,8 @@ class EmbeddingEvidence(Permutable, Limited, Comparable):
 
     def _compared(self) -> tuple[jax.Array, jax.Array]:
         """λ and Σ⁻¹ δ."""
-        x, y = map(self.embedding, self.held)
-        return embedding_statistic(x, y, self.test.regularization)
+        features = dataclasses.replace(self.held, points=self.embedding(self.held.points))
+        return embedding_statistic(features, self.test.regularization)
 
     @property
     def witness(self) -> EmbeddingWitness:
@@ -94,7 +96,7 @@ class EmbeddingEvidence(Permutable, Limited, Comparable):
     def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
         """λ with the covariance of all test points, which knows no labels."""
         relabelling = pool.relabel(key, self.held)
-        features = self.embedding(relabelling.placed(jnp.concatenate(self.held)))
+        features = self.embedding(relabelling.placed(self.held.points))
         null, v = embedding_null(relabelling, features, self.test.regularization)
         return Permuted(null, relabelling.observed, self._witness(v))
 
@@ -160,6 +162,11 @@ class EmbeddingTest(TwoSampleTest):
         return True
 
     @property
+    def pads_up_to(self) -> int:
+        """As long as a program is soon run."""
+        return 4096
+
+    @property
     def split_at(self) -> float | tuple[float, float]:
         """`train_fraction`."""
         return self.train_fraction
@@ -175,13 +182,16 @@ class EmbeddingTest(TwoSampleTest):
         return Keys(k_split, key, k_places, k_null)
 
     def evidence(
-        self, key: jax.Array, prepared: None, train: Sample, held: Sample
+        self, key: jax.Array, prepared: None, train: Samples, held: Samples
     ) -> EmbeddingEvidence:
         """Optimise the places on the training half."""
-        x, y, *held_out = (sample.reshape(len(sample), -1) for sample in (*train, *held))
-        features = train[0].shape[1:]
-        tested = (held_out[0], held_out[1])
-        return EmbeddingEvidence(self, self.optimise(key, x, y), tested, features=features)
+        halves = pooled(train), pooled(held)
+        features = halves[0].points.shape[1:]
+        learned, tested = (
+            dataclasses.replace(half, points=half.points.reshape(len(half.points), -1))
+            for half in halves
+        )
+        return EmbeddingEvidence(self, self.optimise(key, learned), tested, features=features)
 
     def check_samples(self, n_x: int, n_y: int, features: tuple[int, ...] | None = None) -> None:
         """Refuse samples with too few points for a covariance."""
@@ -197,15 +207,15 @@ class EmbeddingTest(TwoSampleTest):
         """The first u_j, near or like as many training points (J, d), and their spread."""
         raise NotImplementedError
 
-    def optimise(self, key: jax.Array, x: jax.Array, y: jax.Array) -> Embedding:
+    def optimise(self, key: jax.Array, train: Pooled) -> Embedding:
         """Gradient ascent on λ of the training samples (n, d), which are in random order."""
-        pooled = jnp.concatenate([x, y])
-        centre = pooled.mean(0)
-        sigma = median_distance(jnp.concatenate([x[:128], y[:128]]))  # enough for a start
-        spread = jnp.sqrt(2 * jnp.sum((pooled - centre) ** 2) / len(pooled))
+        points, n, some = train.points, train.n, train.first(128)  # enough for a start
+        centre, sigma = padding.mean(points, n), median_distance(some.points, some.n)
+        squares = jnp.sum(padding.cleared(points - centre, n) ** 2)
+        spread = jnp.sqrt(2 * squares / padding.number(n))
         for fallback in (spread, 1.0):  # where most points are equal; where all are
             sigma = jnp.where(sigma > 0, sigma, fallback)
-        first = pooled[np.resize(interleaved(len(x), len(y)), self.n_locations)]
+        first = points[train.in_turn[jnp.arange(self.n_locations) % n]]
         start, scale = self.start(key, (first - centre) / sigma)
 
         def moved(by: tuple[jax.Array, jax.Array]) -> Embedding:
@@ -213,8 +223,8 @@ class EmbeddingTest(TwoSampleTest):
             return Embedding(anchors, bandwidth, centre, method=self.method)
 
         def loss(by: tuple[jax.Array, jax.Array]) -> jax.Array:
-            f_x, f_y = map(moved(by), (x, y))
-            return -embedding_statistic(f_x, f_y, self.regularization)[0]
+            features = dataclasses.replace(train, points=moved(by)(points))
+            return -embedding_statistic(features, self.regularization)[0]
 
         def ascent_step(carry: tuple, _: None) -> tuple[tuple, None]:
             by, state = carry

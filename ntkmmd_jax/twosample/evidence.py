@@ -9,14 +9,17 @@ the capability: rounding that follows the labels would speak (see `calibration`)
 """
 
 import dataclasses
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tails import Tail
+from ntkmmd_jax.bins import Bins
 from ntkmmd_jax.calibration import (
     NullStatistics,
     Relabelling,
@@ -24,7 +27,6 @@ from ntkmmd_jax.calibration import (
     relabel_within,
     score_null,
 )
-from ntkmmd_jax.measure import Bins
 from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.sequential.recorded import Wealth
 
@@ -198,12 +200,12 @@ def permuted_scores(
     return Permuted(null(relabelling, scores), relabelling.observed, witness=score)
 
 
-def score_gap(scores: jax.Array, of_x: int, witness: Any = None) -> Gap:
-    """The mean gap of held-out scores, x first, and its standard error (Welch)."""
-    x, y = scores[:of_x], scores[of_x:]
-    if min(len(x), len(y)) < 2:
-        raise ValueError(
-            f"calibration 'normal' needs 2 held-out points of each; got {len(x)} and {len(y)}"
-        )
-    error = jnp.sqrt(x.var(ddof=1) / len(x) + y.var(ddof=1) / len(y))
-    return Gap(x.mean() - y.mean(), error, witness=witness)
+def score_gap(scores: Pooled, witness: Any = None) -> Gap:
+    """The mean gap of held-out scores (m_x + m_y,), and its standard error (Welch)."""
+    n_x, n_y = padding.number(scores.n_x), padding.number(scores.n_y)
+    # Scores that are all the same have no gap, whatever rounding does to their means.
+    scores = dataclasses.replace(scores, points=scores.points - scores.points[0])
+    squares = scores.residuals**2
+    of_x = padding.cleared(squares, scores.n_x)
+    error = of_x.sum() / (n_x * (n_x - 1)) + (squares - of_x).sum() / (n_y * (n_y - 1))
+    return Gap(operator.sub(*scores.means), jnp.sqrt(error), witness=witness)

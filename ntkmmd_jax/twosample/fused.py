@@ -23,7 +23,7 @@ from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics
 from ntkmmd_jax.networks import Network
 from ntkmmd_jax.pooled import Pooled, pooled
-from ntkmmd_jax.twosample.binned import POINTS, bins_of, bins_of_pooled, bins_reach, check_bins
+from ntkmmd_jax.twosample import binned
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable, Samples
 from ntkmmd_jax.twosample.fused_witness import FusedWitness
@@ -60,7 +60,7 @@ class FusedEvidence(Refittable, Comparable):
     def refitted(self, key: jax.Array, pool: Pool) -> Permuted:
         """The fused statistic of every labelling of bins."""
         test, samples = self.test, self.samples
-        relabelling = pool.relabel(key, samples, bins=bins_of_pooled(samples, test.bins))
+        relabelling = pool.relabel(key, samples, bins=binned.bins_of_pooled(samples, test.bins))
         placed = relabelling.placed(samples.points)
         # The arrangement is uniform under H0, so any of its places are a sample without labels.
         prepared = self.prepared or test.prepare_placed(self.key, placed, samples.n)
@@ -187,7 +187,7 @@ class FusedNTK(TwoSampleTest):
             raise ValueError("the collection is empty: give it networks, `Scale` or `Tangent`")
         object.__setattr__(self, "members", tuple(map(as_member, given)))
         super().__post_init__()
-        check_bins(self.bins)
+        binned.check_bins(self.bins)
         whole("landmarks", self.landmarks, 2)
         positive("sharpness", self.sharpness)
 
@@ -208,8 +208,12 @@ class FusedNTK(TwoSampleTest):
 
     @property
     def pads_up_to(self) -> int:
-        """As long as every point is a bin of its own."""
-        return POINTS if self.bins is None and all(one.pads for one in self.members) else 0
+        """As long as a program is soon run."""
+        return binned.PADDED if self.bins is None and all(one.pads for one in self.members) else 0
+
+    def pads(self, n_x: int, n_y: int) -> bool:
+        """Whether samples of these sizes share a program with others (see `pooled`)."""
+        return binned.bins_pad(n_x, n_y) and super().pads(n_x, n_y)
 
     @property
     def evidence_type(self) -> type[FusedEvidence]:
@@ -255,5 +259,5 @@ class FusedNTK(TwoSampleTest):
 
     def reach(self, n_x: int, n_y: int) -> tuple[int, str]:
         """How many values labellings of bins give to T."""
-        bins = bins_of(n_x, n_y, self.bins)
-        return super().reach(n_x, n_y) if bins is None else bins_reach(bins)
+        bins = binned.bins_of(n_x, n_y, self.bins)
+        return super().reach(n_x, n_y) if bins is None else binned.bins_reach(bins)

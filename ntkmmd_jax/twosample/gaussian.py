@@ -150,11 +150,12 @@ class KernelEvidence(Refittable, Limited, Comparable):
 
     def limit(self, key: jax.Array, level: Any) -> Law:
         """The weighted χ² law."""
-        points, of_x = self.samples.points, self.samples.n_x
-        bandwidths = self._fixed(jax.random.permutation(key, points))
+        points, n = self.samples.points, self.samples.n
+        order = padding.random_order(jax.random.bits(key, (len(points),)), n)
+        bandwidths = self._fixed(points[order])
         kernel = gaussian_kernel(points, points, bandwidths)
         about = {"unbiased": self.test.unbiased, "witness": self._witness(bandwidths)}
-        return weighted_chi2_law(kernel, of_x, level, **about)
+        return weighted_chi2_law(kernel, self.samples, level, **about)
 
     def statistic(self) -> jax.Array:
         """The biased MMD²."""
@@ -198,8 +199,8 @@ class GaussianMMD(GaussianTest):
 
     @property
     def pads_up_to(self) -> int:
-        """Beyond, quadratic time costs more than it takes to compile."""
-        return 4096
+        """Beyond, quadratic time (cubic, of the law) costs more than it takes to compile."""
+        return 1024 if isinstance(self.calibrated_by, Asymptotic) else 4096
 
     @property
     def evidence_type(self) -> type[KernelEvidence]:

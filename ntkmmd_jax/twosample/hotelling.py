@@ -7,7 +7,9 @@ the rank of S. It needs n − 2 ≥ d features. `shrinkage` lifts that: S is mix
 the identity, and the null law comes from permuted labels.
 """
 
+import dataclasses
 import math
+import operator
 from typing import Any, ClassVar
 
 import jax
@@ -16,13 +18,15 @@ import numpy as np
 from jax.core import Tracer
 from jax.scipy.linalg import cho_solve, solve_triangular
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.laws import f_law
-from ntkmmd_jax._lib.points import as_samples, check_finite, points_like
+from ntkmmd_jax._lib.points import check_finite, points_like
 from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax._lib.tails import FTail
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
-from ntkmmd_jax.measure import mmd2, signed_measure
+from ntkmmd_jax.measure import mmd2
+from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
 from ntkmmd_jax.twosample.evidence import (
     Comparable,
@@ -32,7 +36,7 @@ from ntkmmd_jax.twosample.evidence import (
     Permutable,
     Permuted,
     Pool,
-    Sample,
+    Samples,
 )
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.t_squared import t_squared
@@ -68,11 +72,11 @@ class LinearWitness:
 class MeansEvidence(Limited, Comparable):
     """Two samples, for the F law."""
 
-    samples: Sample
+    samples: Pooled
 
     def _found(self) -> tuple[jax.Array, LinearWitness, jax.Array]:
         """T², the linear discriminant and the rank."""
-        statistic, direction, rank = t_squared(*map(_flat, self.samples))
+        statistic, direction, rank = t_squared(_flat(self.samples))
         return statistic, _discriminant(direction, self.samples), rank
 
     @property
@@ -87,7 +91,7 @@ class MeansEvidence(Limited, Comparable):
     def limit(self, key: jax.Array, level: Any) -> Law:
         """T² against F."""
         del key
-        n, d = sum(map(len, self.samples)), self.samples[0][0].size
+        n, d = self.samples.n, self.samples.points[0].size
         statistic, witness, rank = self._found()
         about = {"witness": witness, "tail": FTail(rank, jnp.asarray(n))}
         return Law(statistic, *f_law(statistic, level, rank, n, features=d), **about)
@@ -98,18 +102,18 @@ class ShrunkEvidence(Permutable, Comparable):
     """Two samples, whose covariance is shrunk."""
 
     shrinkage: Any
-    samples: Sample
+    samples: Pooled
 
     def _under(self, relabelling: Relabelling) -> tuple[NullStatistics, LinearWitness]:
-        x, y = map(_flat, self.samples)
-        null, direction = shrunk_null(relabelling, x, y, self.shrinkage)
+        points = _flat(self.samples).points
+        null, direction = shrunk_null(relabelling, points, self.shrinkage)
         return null, _discriminant(direction, self.samples)
 
     def _as_they_are(self) -> tuple[NullStatistics, LinearWitness]:
         """Under a pool of one labelling, the observed one."""
-        n_x, n_y = map(len, self.samples)
-        order = jnp.arange(n_x + n_y)
-        return self._under(Relabelling(order[None] < n_x, order, jnp.zeros((), int), n_x, n_y))
+        n_x, order = self.samples.n_x, jnp.arange(len(self.samples.points))
+        sizes = (n_x, self.samples.n_y)
+        return self._under(Relabelling(order[None] < n_x, order, jnp.zeros((), int), *sizes))
 
     @property
     def witness(self) -> LinearWitness:
@@ -127,12 +131,13 @@ class ShrunkEvidence(Permutable, Comparable):
         return Permuted(null, relabelling.observed, witness)
 
 
-def _flat(sample: jax.Array) -> jax.Array:
-    return sample.reshape(len(sample), -1)
+def _flat(samples: Pooled) -> Pooled:
+    points = samples.points
+    return dataclasses.replace(samples, points=points.reshape(len(points), -1))
 
 
-def _discriminant(direction: jax.Array, samples: Sample) -> LinearWitness:
-    centre = (samples[0].mean(0) + samples[1].mean(0)) / 2
+def _discriminant(direction: jax.Array, samples: Pooled) -> LinearWitness:
+    centre = operator.add(*samples.means) / 2
     return LinearWitness(direction.reshape(centre.shape), centre)
 
 
@@ -183,10 +188,11 @@ class Hotelling(TwoSampleTest):
         """Its name in the table of methods."""
         return "hotelling"
 
-    def __call__(self, key: Any, x: Any, y: Any) -> TwoSampleResult:
-        """Test whether x (n_X, ...) and y (n_Y, ...) have the same mean; see `TwoSampleTest`."""
-        x, y = as_samples(x, y)
-        result = super().__call__(key, x, y)
+    def answer(
+        self, key: Any, x: jax.Array, y: jax.Array, within: Any = None, *, bucket: bool = False
+    ) -> TwoSampleResult:
+        """Whether x (n_X, ...) and y (n_Y, ...) have the same mean; an infinite T² is refused."""
+        result = super().answer(key, x, y, within, bucket=bucket)
         traced = isinstance(result.pvalue, Tracer)
         if not traced and np.isnan(result.pvalue):
             check_finite(x, "x")
@@ -222,12 +228,17 @@ class Hotelling(TwoSampleTest):
         """One use of the key: for the labellings."""
         return Keys(key, key, key, key)
 
-    def evidence(self, key: jax.Array, prepared: None, train: Sample, held: Sample) -> Evidence:
+    @property
+    def pads_up_to(self) -> int:
+        """As long as a program is soon run."""
+        return 4096
+
+    def evidence(self, key: jax.Array, prepared: None, train: Samples, held: Samples) -> Evidence:
         """The samples, with shrinkage or without."""
+        samples = pooled(held)
         if self.shrinkage is not None:
-            return ShrunkEvidence(self.shrinkage, held)
-        self.check_samples(len(held[0]), len(held[1]), held[0].shape[1:])
-        return MeansEvidence(held)
+            return ShrunkEvidence(self.shrinkage, samples)
+        return MeansEvidence(samples)
 
     def check_samples(self, n_x: int, n_y: int, features: tuple[int, ...] | None = None) -> None:
         """Refuse samples with too few points for a covariance."""
@@ -240,7 +251,7 @@ class Hotelling(TwoSampleTest):
 
 
 def shrunk_null(
-    relabelling: Relabelling, x: jax.Array, y: jax.Array, shrinkage: Any
+    relabelling: Relabelling, points: jax.Array, shrinkage: Any
 ) -> tuple[NullStatistics, jax.Array]:
     """T² with the shrunk covariance Σ under every labelling, and the direction Σ⁻¹ (x̄ − ȳ).
 
@@ -249,31 +260,31 @@ def shrunk_null(
     """
     # Arranged first: rounding then depends on the arrangement, which is uniform under H0, and not
     # on who is x and who is y.
-    placed = signed_measure(x, y).points[relabelling.order]
+    placed, real = relabelling.placed(points), relabelling.n
     z = placed - placed[0]  # a constant is 0, whatever rounding does to its mean
-    z = z - z.mean(0)
-    n, d = z.shape
+    z = padding.cleared(z - padding.mean(z, real), real)
+    (places, d), n, (n_x, n_y) = z.shape, padding.number(real), relabelling.sizes
     largest = jnp.max(jnp.abs(z))  # squares of what is not divided by it may vanish
     largest = jnp.where(largest == 0, 1, largest)  # all points are equal: every T² is 0, and p is 1
     unit = jnp.sqrt(jnp.sum((z / largest) ** 2) / ((n - 1) * d))
     unit = largest * jnp.where(unit == 0, 1, unit)
     z = z / unit
-    rows = z.T if d <= n else z
+    rows = z.T if d <= places else z
     gram = rows @ rows.T
     factor = jnp.linalg.cholesky((1 - shrinkage) / (n - 1) * gram + shrinkage * jnp.eye(len(gram)))
     weights = relabelling.weights.astype(z.dtype)
     observed = weights[relabelling.observed]
-    if d <= n:
+    if d <= places:
         white = solve_triangular(factor, z.T, lower=True).T
         values = jnp.sum((weights @ white) ** 2, axis=1)
-        spread = jnp.mean(jnp.sum(white**2, axis=1))
+        spread = jnp.sum(white**2) / n
         direction = cho_solve((factor, True), observed @ z)
     else:
         kernel = cho_solve((factor, True), gram)
         values = mmd2(kernel, weights)
-        spread = jnp.mean(jnp.diagonal(kernel))
+        spread = jnp.sum(jnp.diagonal(kernel)) / n
         direction = cho_solve((factor, True), observed) @ z
-    scale = len(x) * len(y) / n
+    scale = n_x * n_y / n
     # Sums of n terms of size √spread round at eps, and squares at twice their root.
     tolerance = 16 * jnp.finfo(z.dtype).eps * scale * jnp.sqrt(jnp.max(values) * spread)
     return NullStatistics(scale * values, tolerance), direction / unit

@@ -1,15 +1,16 @@
 """The linear-time Gaussian MMD (Gretton et al. 2012, section 6)."""
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.calibration import NullStatistics
 from ntkmmd_jax.kernels import gaussian_profile
-from ntkmmd_jax.measure import random_orders
+from ntkmmd_jax.pooled import pooled
 from ntkmmd_jax.twosample.contract import Keys
 from ntkmmd_jax.twosample.evidence import (
     Averaged,
@@ -18,7 +19,7 @@ from ntkmmd_jax.twosample.evidence import (
     Permutable,
     Permuted,
     Pool,
-    Sample,
+    Samples,
 )
 from ntkmmd_jax.twosample.gaussian import GaussianTest
 
@@ -32,37 +33,44 @@ class PairEvidence(Permutable, Averaged, Comparable):
 
     test: "LinearTimeMMD"
     bandwidths: jax.Array | None
-    pairs: Sample  # (2m, ...) each
+    pairs: jax.Array  # (2M, 2, ...): x and y
+    n: Any  # () int: the pairs that are real, an even number
 
     @property
     def witness(self) -> None:
         """None: h compares pairs, not points."""
         return None
 
-    def _h(self, x: jax.Array, y: jax.Array) -> jax.Array:
-        """h of the m blocks."""
-        m, bandwidths = len(x) // 2, self.bandwidths
+    @property
+    def _m(self) -> Any:
+        """How many blocks are real."""
+        return self.n // 2
+
+    def _h(self, pairs: jax.Array) -> jax.Array:
+        """h of the blocks, shape (M,); 0 in the padding."""
+        bandwidths = self.bandwidths
         if bandwidths is None:
-            some = jnp.concatenate([x[:MEDIAN_PAIRS], y[:MEDIAN_PAIRS]])
-            bandwidths = self.test.bandwidths(some)
+            some = pairs[:MEDIAN_PAIRS]
+            points = some.reshape(2 * len(some), *pairs.shape[2:])
+            bandwidths = self.test.bandwidths(points, 2 * padding.at_most(self.n, len(some)))
 
         def k(z1: jax.Array, z2: jax.Array) -> jax.Array:
-            return gaussian_profile(jnp.sum((z1 - z2).reshape(m, -1) ** 2, axis=1), bandwidths)
+            flat = (z1 - z2).reshape(len(z1), -1)
+            return gaussian_profile(jnp.sum(flat**2, axis=1), bandwidths)
 
-        x1, x2, y1, y2 = x[::2], x[1::2], y[::2], y[1::2]
-        return (k(x1, x2) + k(y1, y2)) - (k(x1, y2) + k(x2, y1))
+        (x1, y1), (x2, y2) = ((of[:, 0], of[:, 1]) for of in (pairs[::2], pairs[1::2]))
+        return padding.cleared((k(x1, x2) + k(y1, y2)) - (k(x1, y2) + k(x2, y1)), self._m)
 
     def _swapped(self, row: jax.Array) -> jax.Array:
         """h after the swaps that a row of signs, given by its bits, undoes."""
-        x, y = self.pairs
-        m = len(x) // 2
-        swapped = jnp.zeros(2 * m, bool).at[::2].set(signs(row, m) < 0)
-        swapped = swapped.reshape(-1, *[1] * (x.ndim - 1))
-        return self._h(jnp.where(swapped, y, x), jnp.where(swapped, x, y))
+        pairs, blocks = self.pairs, len(self.pairs) // 2
+        swapped = jnp.zeros(2 * blocks, bool).at[::2].set(signs(row, blocks) < 0)
+        swapped = jnp.expand_dims(swapped, range(1, pairs.ndim))
+        return self._h(jnp.where(swapped, pairs[:, ::-1], pairs))
 
     def _bits(self, key: jax.Array, rows: int) -> jax.Array:
-        """So many rows of signs, as bits of 32-bit words."""
-        return jax.random.bits(key, (rows, math.ceil(len(self.pairs[0]) // 2 / 32)))
+        """So many rows of signs, as bits of 32-bit words: the same with more blocks behind."""
+        return jax.random.bits(key, (math.ceil(len(self.pairs) // 2 / 32), rows)).T
 
     def permuted(self, key: jax.Array, pool: Pool) -> Permuted:
         """The mean of h under B + 1 rows of signs."""
@@ -76,8 +84,8 @@ class PairEvidence(Permutable, Averaged, Comparable):
         if pool.chunk is not None:
             later = self._bits(jax.random.fold_in(key, pool.chunk), rows)
             words = jnp.where(pool.chunk == 0, words, later)
-        values = jax.lax.map(lambda row: jnp.mean(signs(row, len(h)) * h), words)
-        tolerance = 4 * jnp.finfo(h.dtype).eps * jnp.mean(jnp.abs(h))
+        values = jax.lax.map(lambda row: padding.mean(signs(row, len(h)) * h, self._m), words)
+        tolerance = 4 * jnp.finfo(h.dtype).eps * padding.mean(jnp.abs(h), self._m)
         return Permuted(NullStatistics(values, tolerance), observed)
 
     def gap(self, key: jax.Array) -> Gap:
@@ -85,11 +93,13 @@ class PairEvidence(Permutable, Averaged, Comparable):
         (row,) = self._bits(key, 1)
         h = self._swapped(row)
         h = signs(row, len(h)) * h
-        return Gap(h.mean(), h.std(ddof=1) / math.sqrt(len(h)))
+        mean = padding.mean(h, self._m)
+        variance = padding.mean((h - mean) ** 2, self._m) / padding.number(self._m - 1)
+        return Gap(mean, jnp.sqrt(variance))  # of the mean
 
     def statistic(self) -> jax.Array:
         """The mean of h."""
-        return self._h(*self.pairs).mean()
+        return padding.mean(self._h(self.pairs), self._m)
 
 
 @record
@@ -129,6 +139,11 @@ class LinearTimeMMD(GaussianTest):
         return "gmmd-lin"
 
     @property
+    def pads_up_to(self) -> int:
+        """In linear time a program is soon run."""
+        return 65_536
+
+    @property
     def evidence_type(self) -> type[PairEvidence]:
         """Pairs, whose signs flip."""
         return PairEvidence
@@ -139,13 +154,16 @@ class LinearTimeMMD(GaussianTest):
         return Keys(key, key, k_pair, k_flip)
 
     def evidence(
-        self, key: jax.Array, prepared: jax.Array | None, train: Sample, held: Sample
+        self, key: jax.Array, prepared: jax.Array | None, train: Samples, held: Samples
     ) -> PairEvidence:
         """Pair at random."""
-        x, y = held
-        n = min(len(x), len(y)) // 2 * 2
-        order_x, order_y = random_orders(key, len(x), len(y))
-        return PairEvidence(self, prepared, (x[order_x[:n]], y[order_y[:n]]))
+        samples = pooled(held)
+        points, n_x, n_y = samples.points, samples.n_x, samples.n_y
+        order = padding.grouped_order(jax.random.bits(key, (len(points),)), n_x, n_y)
+        n = padding.at_most(n_x, n_y) // 2 * 2
+        room = n if isinstance(n, int) else len(points) // 4 * 2
+        rows = padding.filled(jnp.arange(room), n)
+        return PairEvidence(self, prepared, points[order[jnp.stack([rows, n_x + rows], 1)]], n)
 
     def reach(self, n_x: int, n_y: int) -> tuple[int, str]:
         """Each block has a sign."""

@@ -23,7 +23,7 @@ from ntkmmd_jax.measure import SignedMeasure, interleaved, mean_gap, signed_meas
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
 from ntkmmd_jax.pooled import pooled
 from ntkmmd_jax.training import SGD, trained_witness
-from ntkmmd_jax.twosample.binned import POINTS, bins_of, bins_of_pooled, bins_reach, check_bins
+from ntkmmd_jax.twosample import binned
 from ntkmmd_jax.twosample.calibrations import Asymptotic, Full
 from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.evidence import Permuted, Pool, Samples
@@ -152,7 +152,7 @@ class NTKMMD(WitnessTest):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_bins(self.bins, None if self.train_fraction is None else "train_fraction=None")
+        binned.check_bins(self.bins, None if self.train_fraction is None else "train_fraction=None")
         if self.unbiased and self.train_fraction is not None:
             raise ValueError(
                 "unbiased is for the symmetric statistic, train_fraction=None: with a split it is "
@@ -166,15 +166,21 @@ class NTKMMD(WitnessTest):
 
     @property
     def pads_up_to(self) -> int:
-        """As long as every point is a bin of its own or, with a split, a program is soon run.
-
-        A subclass, which may count its points, is not padded unless it says so.
-        """
+        """As long as a program is soon run; of a subclass, which may count its points, none."""
         if type(self) is not NTKMMD:
             return 0
-        if self.train_fraction is None or isinstance(self.calibrated_by, Full):
-            return POINTS if self.bins is None else 0
-        return 65_536
+        if self.bins is not None:
+            return 0
+        if isinstance(self.calibrated_by, Asymptotic):
+            return binned.POINTS
+        if self.train_fraction is None:
+            return binned.PADDED
+        return binned.POINTS if isinstance(self.calibrated_by, Full) else 65_536
+
+    def pads(self, n_x: int, n_y: int) -> bool:
+        """Whether samples of these sizes share a program with others (see `pooled`)."""
+        fits = self.train_fraction is not None or binned.bins_pad(n_x, n_y)
+        return fits and super().pads(n_x, n_y)
 
     @property
     def method(self) -> str:
@@ -190,8 +196,8 @@ class NTKMMD(WitnessTest):
 
     def reach(self, n_x: int, n_y: int) -> tuple[int, str]:
         """How many values labellings give to T: those of bins, without a split."""
-        bins = bins_of(n_x, n_y, self.bins) if self.train_fraction is None else None
-        return super().reach(n_x, n_y) if bins is None else bins_reach(bins)
+        bins = binned.bins_of(n_x, n_y, self.bins) if self.train_fraction is None else None
+        return super().reach(n_x, n_y) if bins is None else binned.bins_reach(bins)
 
     def learn(self, key: jax.Array, params: Params, measure: SignedMeasure, n: Any) -> Witness:
         """g(x) = Σ_i K_0(x, z_i) w_i."""
@@ -218,7 +224,7 @@ class NTKMMD(WitnessTest):
 
     def _symmetric(self, evidence: WitnessEvidence, key: jax.Array, pool: Pool) -> Permuted:
         """wᵀ G w of every labelling of bins, in linear time; of points, if each is a bin."""
-        bins = bins_of_pooled(evidence.held, self.bins)
+        bins = binned.bins_of_pooled(evidence.held, self.bins)
         relabelling = pool.relabel(jax.random.split(key)[0], evidence.held, bins=bins)
         placed = relabelling.placed(evidence.held.points)
         if bins is None:

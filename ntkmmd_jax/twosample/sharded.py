@@ -25,9 +25,10 @@ from ntkmmd_jax._lib.points import check_finite, paired
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax._lib.standard import Standard, standard_on_host
+from ntkmmd_jax.bins import Bins
 from ntkmmd_jax.calibration import Relabelling
 from ntkmmd_jax.kernels import gram_of_sums
-from ntkmmd_jax.measure import Bins, SignedMeasure
+from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, NetworkLike, Params, as_network, check_network, mlp
 from ntkmmd_jax.twosample.binned import bins_of
 from ntkmmd_jax.twosample.ntk import NTKMMD

@@ -17,8 +17,8 @@ from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_array, as_points, check_finite
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import track, working
+from ntkmmd_jax.bins import Bins
 from ntkmmd_jax.calibration import check_level, check_reach, labellings
-from ntkmmd_jax.measure import Bins
 from ntkmmd_jax.networks import Network, NetworkLike, as_network, check_network
 from ntkmmd_jax.networks.modules import is_module
 from ntkmmd_jax.training import binned

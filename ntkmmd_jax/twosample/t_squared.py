@@ -7,43 +7,46 @@ before it (a constant one, a copy, a sum) is dropped: S is regular on the r that
 obeys the same relations, T² does not depend on which ones stand for the others.
 """
 
+import dataclasses
 import math
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.precision import pinned
+from ntkmmd_jax.pooled import Pooled
 
 
 @pinned
-def t_squared(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """T², the direction S⁺ (x̄ − ȳ) and the rank r of S, of samples (n_X, d) and (n_Y, d).
+def t_squared(samples: Pooled) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """T², the direction S⁺ (x̄ − ȳ) and the rank r of S, of samples (n_X + n_Y, d).
 
     The direction is 0 in dropped features. T² is NaN if δ is outside of the span: if a dropped
     feature breaks, between the samples, the relation that it obeys within them.
     """
-    n_x, n_y, d = len(x), len(y), x.shape[1]
+    points, d = samples.points, samples.points.shape[1]
+    n_x, n_y = padding.number(samples.n_x), padding.number(samples.n_y)
     n = n_x + n_y
-    pooled = jnp.concatenate([x, y])
-    size = jnp.max(jnp.abs(pooled), axis=0)
+    size = jnp.max(jnp.abs(points), axis=0)
     # A power of two: it rounds nothing, and no square overflows or vanishes.
     power = jnp.where(size == 0, 1, 4 * jnp.frexp(size)[0] / size)
-    x, y, pooled, size = x * power, y * power, pooled * power, size * power
-    centre = pooled.mean(0)
-    x, y = x - centre, y - centre  # far from the origin, means lose digits
-    residuals = jnp.concatenate([x - x.mean(0), y - y.mean(0)])
+    points, size = points * power, size * power
+    points = points - padding.mean(points, samples.n)  # far from the origin, means lose digits
+    samples = dataclasses.replace(samples, points=points)
+    (mean_x, mean_y), residuals = samples.means, samples.residuals
     # In units of its own spread every feature counts alike; one without spread has its size.
     spread = jnp.sqrt(jnp.sum(residuals**2, axis=0) / (n - 2))
-    rounding = 8 * jnp.finfo(x.dtype).eps
+    rounding = 8 * jnp.finfo(points.dtype).eps
     varies = spread > rounding * size
     unit = jnp.where(varies, spread, jnp.where(size == 0, 1, size))
     noise = rounding * (size / unit + jnp.where(varies, math.sqrt(d), 0))
-    z = jnp.where(varies, residuals / (unit * math.sqrt(n - 2)), 0)
+    z = jnp.where(varies, residuals / (unit * jnp.sqrt(jnp.asarray(n - 2, unit.dtype))), 0)
     root, noise = triangular_root(z, noise)
     kept = jnp.diagonal(root) > 0
-    gap = (x.mean(0) - y.mean(0)) / unit
-    regular = jnp.where(kept, root, jnp.eye(d, dtype=x.dtype))
+    gap = (mean_x - mean_y) / unit
+    regular = jnp.where(kept, root, jnp.eye(d, dtype=points.dtype))
     half = solve_triangular(regular, jnp.where(kept, gap, 0), trans="T")  # S = RᵀR in these units
     length2 = jnp.vdot(half, half)
     # A relation carries its noise, seen at the distance that the kept features are apart.

@@ -18,9 +18,9 @@ import numpy as np
 from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax.bins import Bins
 from ntkmmd_jax.calibration import Relabelling, labellings
 from ntkmmd_jax.kernels import gram_of_sums
-from ntkmmd_jax.measure import Bins
 from ntkmmd_jax.networks import Params
 from ntkmmd_jax.training.binned import BinnedStream
 from ntkmmd_jax.twosample.evidence import Permuted

@@ -1,5 +1,6 @@
 """The evidence of a witness: its scores, both halves relabelled and, if exact, its kernel."""
 
+import dataclasses
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,8 @@ class HeldOut(WitnessEvidence, Permutable, Averaged):
     def gap(self, key: jax.Array) -> Gap:
         """The scores' mean gap."""
         del key
-        return score_gap(self.witness(self.held.points), self.held.n_x, self.witness)
+        scores = dataclasses.replace(self.held, points=self.witness(self.held.points))
+        return score_gap(scores, self.witness)
 
 
 @record
@@ -121,4 +123,4 @@ class ExactWhole(Whole, _Exact, Limited):
         del key
         kernel = empirical_ntk(self.test.network, self.params, self.held.points)
         about = {"unbiased": self.test.unbiased, "witness": self.witness}
-        return weighted_chi2_law(kernel, self.held.n_x, level, **about)
+        return weighted_chi2_law(kernel, self.held, level, **about)

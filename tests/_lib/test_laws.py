@@ -106,6 +106,16 @@ def test_f_law_of_a_traced_rank():
     assert law(jnp.zeros(1), jnp.zeros(1, int))[0] == 1
 
 
+def test_f_law_of_a_traced_size():
+    """One program for all n, on both sides of where the series of Stirling begins."""
+    d, n = 3, np.asarray([5, 6, 7, 40, 41, 44, 45, 46, 1000, 30_000, 10**6])
+    t2 = scipy.stats.f.isf(0.01, d, n - d - 1) * (n - 2) * d / (n - d - 1)
+    law = jax.jit(jax.vmap(lambda t2, n: f_law(t2, 0.01, d, n, features=d)))
+    pvalues, thresholds = law(t2.astype(np.float32), n)
+    np.testing.assert_allclose(pvalues, 0.01, rtol=3e-5)
+    assert np.all(np.abs(thresholds / t2 - 1) < np.where(n > d + 2, 1e-5, 1e-4))
+
+
 @pytest.mark.parametrize("root", [0.3, 2.0])
 def test_bisection_closes_in_on_the_turn(root):
     low, high = bisected(lambda v: v < root, jnp.zeros(3), jnp.full(3, 4.0), 40)

@@ -7,8 +7,9 @@ import pytest
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax import calibration
+from ntkmmd_jax.bins import Bins, cut_into_bins
 from ntkmmd_jax.kernels import bin_gram, bins
-from ntkmmd_jax.measure import Bins, cut_into_bins, signed_measure
+from ntkmmd_jax.measure import signed_measure
 from ntkmmd_jax.witness import exact_witness
 
 NETWORKS = {

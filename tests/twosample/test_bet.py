@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ntkmmd_jax as ntk
+from ntkmmd_jax.pooled import pooled
 from ntkmmd_jax.power.table import PowerRow
 from ntkmmd_jax.sequential.recorded import Wealth, blocks
 
@@ -57,7 +58,7 @@ def test_the_witness_is_larger_on_x(result):
 @pytest.mark.parametrize(("n_x", "n_y"), [(7, 7), (3, 8), (8, 3), (5, 9)])
 def test_every_point_is_in_one_block(n_x, n_y):
     x, y = jnp.arange(1.0 * n_x)[:, None], 100 + jnp.arange(1.0 * n_y)[:, None]
-    found = blocks(jax.random.key(n_x), x, y)
+    found = blocks(jax.random.key(n_x), pooled((x, y)))
     points = np.asarray(found.points)[..., 0]
     few = np.concatenate([row[[place]] for row, place in zip(points, found.place, strict=True)])
     many = [

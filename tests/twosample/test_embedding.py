@@ -11,6 +11,7 @@ import scipy.stats
 from ntkmmd_jax import datasets
 from ntkmmd_jax.calibration import relabel
 from ntkmmd_jax.measure import split
+from ntkmmd_jax.pooled import pooled
 from ntkmmd_jax.twosample.contract import run_program
 from ntkmmd_jax.twosample.embedding import (
     Embedding,
@@ -59,7 +60,8 @@ def test_the_features():
 def test_the_statistic_is_that_of_jitkrittum(n_x, n_y):
     f_x, f_y = features(n_x, n_y)
     gamma = 1e-2
-    statistic, coefficients = embedding_statistic(jnp.float32(f_x), jnp.float32(f_y), gamma)
+    found = pooled((jnp.float32(f_x), jnp.float32(f_y)))
+    statistic, coefficients = embedding_statistic(found, gamma)
     gap, eye = f_x.mean(0) - f_y.mean(0), np.eye(4)
     s_x, s_y = np.cov(f_x.T), np.cov(f_y.T)
     c = 1 / n_x + 1 / n_y
@@ -75,9 +77,9 @@ def test_the_permutation_null_against_brute_force():
     n_x, n_y, gamma = 30, 17, 1e-3
     f_x, f_y = features(n_x, n_y)
     relabelling = jax.jit(lambda key: relabel(key, n_x, n_y, 19))(jax.random.key(0))
-    pooled = np.concatenate([f_x, f_y])
-    inverse = np.linalg.inv(np.cov(pooled.T) + gamma * np.eye(4))
-    placed, c = pooled[np.asarray(relabelling.order)], 1 / n_x + 1 / n_y
+    points = np.concatenate([f_x, f_y])
+    inverse = np.linalg.inv(np.cov(points.T) + gamma * np.eye(4))
+    placed, c = points[np.asarray(relabelling.order)], 1 / n_x + 1 / n_y
     null, v = jax.jit(embedding_null)(relabelling, jnp.float32(placed), gamma)
     for row, value in zip(np.asarray(relabelling.labels), np.asarray(null.values), strict=True):
         gap = placed[row].mean(0) - placed[~row].mean(0)
@@ -93,8 +95,8 @@ def test_gradient_ascent_raises_the_statistic(name):
     x, y = shifted(200, 150, 0.5)
 
     def statistic(key, steps):
-        embedding = CLASSES[name](n_locations=1, steps=steps).optimise(key, x, y)
-        return embedding_statistic(embedding(x), embedding(y), 1e-5)[0]
+        embedding = CLASSES[name](n_locations=1, steps=steps).optimise(key, pooled((x, y)))
+        return embedding_statistic(pooled((embedding(x), embedding(y))), 1e-5)[0]
 
     start, end = jax.jit(lambda key: (statistic(key, 0), statistic(key, 60)))(jax.random.key(1))
     assert end > 1.05 * start
@@ -233,7 +235,9 @@ def test_normalized_ascent_takes_steps_of_known_length():
     key = jax.random.key(2)
     for steps, least, most in ((1, 0.3, 0.3), (4, 0.0, 0.3 * sum(k**-0.5 for k in range(1, 5)))):
         moved = [
-            SmoothCF(optimizer="normalized", learning_rate=0.3, steps=n).optimise(key, x, y)
+            SmoothCF(optimizer="normalized", learning_rate=0.3, steps=n).optimise(
+                key, pooled((x, y))
+            )
             for n in (0, steps)
         ]
         by = np.asarray(moved[1].anchors - moved[0].anchors)

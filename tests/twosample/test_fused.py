@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import ntkmmd_jax as ntk
-from ntkmmd_jax.measure import Bins, signed_measure
+from ntkmmd_jax.bins import Bins
+from ntkmmd_jax.measure import signed_measure
 from ntkmmd_jax.twosample.evidence import Pool
 from ntkmmd_jax.twosample.fused import fused
 from ntkmmd_jax.twosample.members import Seen

@@ -10,6 +10,7 @@ from scipy import stats
 
 from ntkmmd_jax import datasets
 from ntkmmd_jax.calibration import relabel
+from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.twosample import TwoSampleResult, two_sample_test
 from ntkmmd_jax.twosample.contract import run_program
 from ntkmmd_jax.twosample.hotelling import Hotelling, shrunk_null
@@ -188,7 +189,7 @@ def test_many_dependent_features():
     mix, order = RNG.normal(size=(20, 20)), RNG.permutation(40)
     x, y = RNG.normal(size=(60, 20)), RNG.normal(size=(40, 20)) + 0.3
     both = [np.concatenate([z, z @ mix], axis=1).astype(np.float32)[:, order] + 8 for z in (x, y)]
-    statistic, _, rank = jax.jit(t_squared)(*both)
+    statistic, _, rank = jax.jit(lambda *both: t_squared(pooled(both)))(*both)
     assert rank == 20
     np.testing.assert_allclose(statistic, direct(x, y)[0], rtol=1e-3)
 
@@ -223,7 +224,7 @@ def test_level_of_the_rank_at_every_scale(fault, scale, offset):
     assert abs(np.mean(p <= np.float32(level)) - level) < binomial_band(level, n_runs)  # no NaN
     assert stats.kstest(p, "uniform").pvalue > 1e-4
     if fault == "none":
-        assert np.all(jax.jit(jax.vmap(t_squared))(z[:, :14], z[:, 14:])[2] == 3)
+        assert np.all(jax.jit(jax.vmap(lambda z: t_squared(Pooled(z, 14, 11))))(z)[2] == 3)
 
 
 @pytest.mark.parametrize("d", [3, 40])
@@ -233,7 +234,7 @@ def test_shrunk_values_are_one_function_of_the_arrangement(d):
     drawn = relabel(jax.random.key(0), 14, 11, 39)
     moved = RNG.permutation(25)
     other = dataclasses.replace(drawn, order=jnp.argsort(moved)[drawn.order])
-    null = jax.jit(lambda at, z: shrunk_null(at, z[:14], z[14:], 0.1)[0].values)
+    null = jax.jit(lambda at, z: shrunk_null(at, z, 0.1)[0].values)
     np.testing.assert_array_equal(null(drawn, points), null(other, points[moved]))
 
 
