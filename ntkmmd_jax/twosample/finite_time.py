@@ -9,7 +9,7 @@ from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Params
 from ntkmmd_jax.theory.finite_time import finite_time_witness
-from ntkmmd_jax.twosample.ntk import WitnessTest
+from ntkmmd_jax.twosample.learning import WitnessTest
 from ntkmmd_jax.witness import Witness
 
 

@@ -32,7 +32,8 @@ from ntkmmd_jax.twosample.evidence import (
 from ntkmmd_jax.witness import Witness
 
 if TYPE_CHECKING:
-    from ntkmmd_jax.twosample.ntk import NTKMMD, WitnessTest
+    from ntkmmd_jax.twosample.learning import WitnessTest
+    from ntkmmd_jax.twosample.ntk import NTKMMD
 
 
 @record
