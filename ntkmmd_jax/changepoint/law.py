@@ -23,8 +23,8 @@ from ntkmmd_jax.changepoint.rows import grown
 
 # Standardised by itself, a reference of N independent frames has 1 − 1/N of the variance, and the
 # frames after it 1 + 2/N on average: 3/N for a feature of first degree, 6/N and 2/N by centring
-# for one of second degree, as a network's; memory multiplies N by as much.
-_OWN = 8.0
+# for one of second degree, as a network's; memory divides N by as much. That is a first order.
+_OWN, _MOST = 8.0, 0.2
 _AT_ONCE = 128  # streams that run side by side
 
 
@@ -65,7 +65,8 @@ class World:
         of_long, (_, of_pairs) = found.mean(long), _squares(gram, long, found)
         lengths = jnp.arange(1, window + 1, dtype=gram.dtype)
         # Coordinates are those of the reference, in which it spreads less than what follows.
-        mean = (found.mean(lengths) + found.mean(frames)) * (1 + _OWN * found.time / frames)
+        own = jnp.minimum(_OWN * found.time / frames, _MOST)
+        mean = (found.mean(lengths) + found.mean(frames)) * (1 + own)
         norms, diagonal = jnp.diagonal(means), jnp.diagonal(gram)
         kappa = size**3 * jnp.maximum(jnp.var(norms) - 2 * squares, 0)
         single = (jnp.sum(gram**2) - jnp.sum(diagonal**2)) / (n * (n - 1))

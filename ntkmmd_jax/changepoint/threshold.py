@@ -107,13 +107,13 @@ def warn_if_doubtful(found: Threshold, frames: int, window: int) -> None:
     doubt, enough = float(found.doubt), max(WINDOWS * window, BLOCKS * int(found.block))
     if doubt <= _DOUBT and frames >= enough:
         return
-    needed = max(math.ceil(frames * (doubt / _DOUBT) ** 2 / 10) * 10, enough)
+    needed = math.ceil(frames * (min(doubt, 1) / _DOUBT) ** 2 / 10) * 10
+    factor = f"{math.exp(2 * doubt):.1f}" if doubt < 1 else "more than 7"
     low, high = (float(end) for end in found.interval)
     warnings.warn(
         f"the reference is short: {frames} frames, {frames / window:.1f} windows, which remember "
         f"{float(found.memory):.1f} frames each, leave the rate of false alarms uncertain by a "
-        f"factor of {math.exp(2 * doubt):.1f} either way by their spread alone (threshold "
-        f"{float(found.value):.4g}, 95 % from {low:.4g} to {high:.4g}); about {needed} frames "
-        "would do",
+        f"factor of {factor} either way by their spread alone (threshold {float(found.value):.4g}, "
+        f"95 % from {low:.4g} to {high:.4g}); about {max(needed, enough)} frames would do",
         stacklevel=3,
     )
