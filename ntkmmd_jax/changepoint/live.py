@@ -25,7 +25,7 @@ class Detector:
 
     Example:
         >>> rng = np.random.default_rng(0)
-        >>> detector = Detector(0, rng.normal(size=(200, 2)), window=20, test="ntk")
+        >>> detector = Detector(0, rng.normal(size=(400, 2)), window=20, test="ntk")
         >>> detector.update(rng.normal(size=(40, 2)) + 3).first_alarm
         19
     """

@@ -79,8 +79,8 @@ def test_spread_of_windows_that_remember():
 
     @jax.jit
     def ratios(key):
-        x = autoregression(key, 6000, 3, 0.5)
-        frames, known = (x[:, :, None] * x[:, None, :]).reshape(-1, 9), 1500
+        x = autoregression(key, 3000, 3, 0.5)
+        frames, known = (x[:, :, None] * x[:, None, :]).reshape(-1, 9), 1000
         frames = frames - frames[:known].mean(0)
         world = World.of(frames[:known] @ frames[:known].T, known, 40)
         total = jnp.cumsum(frames[known:], axis=0)
