@@ -36,7 +36,7 @@ from ntkmmd_jax.changepoint.state import (
     in_use,
     start,
 )
-from ntkmmd_jax.changepoint.threshold import WINDOWS, given, warn_if_doubtful
+from ntkmmd_jax.changepoint.threshold import WINDOWS, given, warn_if_doubtful, warn_of_cusum
 from ntkmmd_jax.changepoint.watch import Report, advance
 
 
@@ -131,6 +131,8 @@ def init(
         )
     if threshold is None:
         warn_if_doubtful(found, len(reference), window)
+        if drift is not None:
+            warn_of_cusum()
     about: Any = {**sizes, "shortest": shortest, "after": after, "time": time}
     return start(chart, reference, found, k_looks, cusum=cusum, **about)
 
