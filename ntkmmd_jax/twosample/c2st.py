@@ -13,6 +13,7 @@ with g > 0, so that permuting the labels gives the same p-value for either, at a
 """
 
 import dataclasses
+from collections.abc import Hashable
 from typing import Any, ClassVar
 
 import jax
@@ -212,6 +213,14 @@ class C2ST(TwoSampleTest):
     def null_centre(self) -> float:
         """Under H0 the accuracy is about ½."""
         return 0.5 if self.score == "accuracy" else 0.0
+
+    @property
+    def learner(self) -> Hashable:
+        """The classifier's training: C2ST-S and C2ST-L are two scores of one network."""
+        if self.learning_rate is not None:  # a number that is traced is like no other
+            return None
+        static = (self.network, self.optimizer, self.batch_size, self.epochs, self.train_fraction)
+        return C2ST, *static
 
     def prepare(self, key: jax.Array, points: jax.Array) -> Params:
         """θ0."""

@@ -23,8 +23,8 @@ from ntkmmd_jax._lib.tiles import even_size, tiled
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
 from ntkmmd_jax.kernels import collection_bandwidths, exponents, rates
 from ntkmmd_jax.pooled import Pooled, pooled
-from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
-from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable, Samples
+from ntkmmd_jax.twosample.contract import TwoSampleTest
+from ntkmmd_jax.twosample.evidence import Comparable, Keys, Permuted, Pool, Refittable, Samples
 from ntkmmd_jax.twosample.gaussian import unbiased_form
 from ntkmmd_jax.witness import in_tiles, savable
 

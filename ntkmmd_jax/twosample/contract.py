@@ -11,8 +11,9 @@ prepare once, and take the statistic of many pairs of samples.
 """
 
 import dataclasses
+from collections.abc import Hashable
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import jax
 from jax.core import Tracer
@@ -32,22 +33,13 @@ from ntkmmd_jax.twosample.calibrations import (
     as_calibration,
     default_calibration,
 )
-from ntkmmd_jax.twosample.evidence import Evidence, Sample
+from ntkmmd_jax.twosample.evidence import Evidence, Keys, Sample
 from ntkmmd_jax.twosample.result import TwoSampleResult
-from ntkmmd_jax.twosample.standard import StandardWitness
+from ntkmmd_jax.twosample.standard import in_units
 
 _PROGRAMS = 64  # compiled tests that are kept
 _STANDARD = 1  # folded into the key of a run; the other keys are split from it
 Prepared = Any  # what a test fixes without a look at labels, a pytree: θ0, bandwidths, or None
-
-
-class Keys(NamedTuple):
-    """The keys of one run, by purpose."""
-
-    split: jax.Array
-    prepare: jax.Array
-    evidence: jax.Array
-    null: jax.Array
 
 
 @record
@@ -69,6 +61,7 @@ class TwoSampleTest:
     null_order: ClassVar[float] = 1.0  # under H0, T is `null_centre` + a term of n^−null_order
     stratifies: ClassVar[bool] = False  # labels of all points may be permuted within strata
     ranks: ClassVar[bool] = False  # T of a labelling looks at the others of its pool
+    learner: ClassVar[Hashable] = None  # of its evidence: tests of one learn once (`together`)
 
     level: Any = dataclasses.field(default=0.05, kw_only=True)
     calibration: Any = dataclasses.field(default=None, kw_only=True)  # a word, or a `Calibration`
@@ -126,16 +119,23 @@ class TwoSampleTest:
 
     def run_pooled(self, key: jax.Array, samples: Pooled) -> TwoSampleResult:
         """The same of samples in one array, with padding, strata or groups, or without."""
-        keys, calibration = self.keys(key), self.calibrated_by
-        prepared = calibration.prepare(self, keys.prepare, samples.points)
+        keys = self.keys(key)
+        return self.concluded(keys.null, self.gathered(keys, samples))
+
+    def gathered(self, keys: Keys, samples: Pooled) -> Evidence:
+        """What samples in one array say."""
+        prepared = self.calibrated_by.prepare(self, keys.prepare, samples.points)
         if samples.is_plain:
             train, held = self.split(keys.split, *samples.both)
         elif self.split_at is None:
             train, held = samples, samples
         else:
             train, held = split_pooled(keys.split, samples, self.split_at)
-        evidence = self.evidence(keys.evidence, prepared, train, held)
-        found = calibration.result(keys.null, evidence, self.level)
+        return self.evidence(keys.evidence, prepared, train, held)
+
+    def concluded(self, key: jax.Array, evidence: Evidence) -> TwoSampleResult:
+        """The verdict on evidence of its own."""
+        found = self.calibrated_by.result(key, evidence, self.level)
         return dataclasses.replace(found, method=self.method)
 
     @property
@@ -277,9 +277,8 @@ def _forget_programs() -> None:
 
     A program holds up to 700 memory maps: with none left of Linux's 65,530, compiling would crash.
     """
-    programs: Any = run_program  # jit's own cache of them
-    if programs._cache_size() >= _PROGRAMS:
-        programs.clear_cache()
+    if run_program._cache_size() >= _PROGRAMS:  # jit's own
+        run_program.clear_cache()
 
 
 @jit
@@ -291,10 +290,4 @@ def run_program(test: TwoSampleTest, key: jax.Array, samples: Any) -> TwoSampleR
     if standard is not None:
         samples = dataclasses.replace(samples, points=standard(samples.points))
     found = test.run(key, *samples.both) if samples.is_plain else test.run_pooled(key, samples)
-    if standard is None:
-        return found
-    if found.witness is not None:
-        features = samples.points.shape[1:]
-        witness = StandardWitness(found.witness, standard, features=features)
-        found = dataclasses.replace(found, witness=witness)
-    return dataclasses.replace(found, standardized=True)
+    return found if standard is None else in_units(found, standard, samples.points.shape[1:])

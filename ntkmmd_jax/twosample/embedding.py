@@ -30,7 +30,7 @@ from ntkmmd_jax._lib.tails import ChiSquaredTail
 from ntkmmd_jax.kernels import median_distance
 from ntkmmd_jax.measure import held_out, split_sizes
 from ntkmmd_jax.pooled import Pooled, pooled
-from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
+from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.embedded import (
     Embedding,
     EmbeddingWitness,
@@ -39,6 +39,7 @@ from ntkmmd_jax.twosample.embedded import (
 )
 from ntkmmd_jax.twosample.evidence import (
     Comparable,
+    Keys,
     Law,
     Limited,
     Permutable,

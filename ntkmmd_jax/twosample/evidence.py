@@ -11,7 +11,7 @@ the capability: rounding that follows the labels would speak (see `calibration`)
 import dataclasses
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -100,6 +100,15 @@ class Law:
     least: Any = None  # () the smallest p-value of some labellings that were tried
     witness: Any = None
     tail: Tail | None = None  # the law itself
+
+
+class Keys(NamedTuple):
+    """The keys of one run, by purpose."""
+
+    split: jax.Array
+    prepare: jax.Array
+    evidence: jax.Array
+    null: jax.Array
 
 
 class Evidence:

@@ -24,9 +24,10 @@ from ntkmmd_jax.measure import mean_gap
 from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.twosample.analytic import weighted_chi2_law
 from ntkmmd_jax.twosample.calibrations import Asymptotic
-from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
+from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.evidence import (
     Comparable,
+    Keys,
     Law,
     Limited,
     Permuted,

@@ -27,10 +27,11 @@ from ntkmmd_jax._lib.tails import FTail
 from ntkmmd_jax.calibration import NullStatistics, Relabelling
 from ntkmmd_jax.measure import mmd2
 from ntkmmd_jax.pooled import Pooled, pooled
-from ntkmmd_jax.twosample.contract import Keys, TwoSampleTest
+from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.evidence import (
     Comparable,
     Evidence,
+    Keys,
     Law,
     Limited,
     Permutable,

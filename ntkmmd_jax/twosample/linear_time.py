@@ -11,11 +11,11 @@ from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.calibration import NullStatistics
 from ntkmmd_jax.kernels import gaussian_profile
 from ntkmmd_jax.pooled import pooled
-from ntkmmd_jax.twosample.contract import Keys
 from ntkmmd_jax.twosample.evidence import (
     Averaged,
     Comparable,
     Gap,
+    Keys,
     Permutable,
     Permuted,
     Pool,

@@ -1,5 +1,6 @@
 """A witness of standardised points, which takes them in the user's units: g((z − m) / s)."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import Standard, blank_standard
+from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.witness import KINDS, savable
 
 
@@ -37,3 +39,13 @@ class StandardWitness:
         inner = KINDS[described["inner"]].blank(described, network)
         standard = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), blank_standard(points))
         return cls(inner, standard, features=features)
+
+
+def in_units(
+    found: TwoSampleResult, standard: Standard, features: tuple[int, ...]
+) -> TwoSampleResult:
+    """The result of standardised points, with a witness of points as they were."""
+    witness = found.witness
+    if witness is not None:
+        witness = StandardWitness(witness, standard, features=features)
+    return dataclasses.replace(found, witness=witness, standardized=True)

@@ -1,0 +1,60 @@
+"""Tests that learn alike learn once, and say what each says by itself."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import ntkmmd_jax as ntk
+from ntkmmd_jax import datasets
+from ntkmmd_jax.twosample.together import together
+
+SMALL = ntk.C2ST(network=ntk.mlp((8, 8), train_readout=True), epochs=2, batch_size=16)
+BY_ACCURACY = dataclasses.replace(SMALL, score="accuracy")
+
+
+def loops(tests, key, x, y):
+    """How many loops a program of all tests has."""
+    program = jax.jit(lambda key, x, y: [r.pvalue for r in together(tests, key, x, y)])
+    return program.lower(key, x, y).as_text().count("stablehlo.while")
+
+
+@pytest.fixture(scope="module")
+def samples():
+    return datasets.mean_shift(jax.random.key(0), 40, 30, delta=1.0, dim=3)
+
+
+def test_results_are_those_of_each_by_itself(samples):
+    tests = [SMALL, ntk.NTKMMD(ntk.mlp(8)), dataclasses.replace(BY_ACCURACY, level=0.1)]
+    key = jax.random.key(1)
+    for test, found in zip(tests, together(tests, key, *samples), strict=True):
+        alone = test(key, *samples)
+        assert (found.method, found.n_x, found.n_y) == (alone.method, alone.n_x, alone.n_y)
+        np.testing.assert_array_equal(found.pvalue, alone.pvalue)
+        np.testing.assert_array_equal(found.threshold > found.statistic, ~alone.reject)
+        np.testing.assert_allclose(found.statistic, alone.statistic, rtol=1e-5)
+
+
+def test_one_network_is_trained_for_two_scores(samples):
+    key = jax.random.key(2)
+    one, two = loops([SMALL], key, *samples), loops([BY_ACCURACY], key, *samples)
+    both = loops([SMALL, BY_ACCURACY], key, *samples)
+    assert both < one + two
+    other = dataclasses.replace(BY_ACCURACY, epochs=3)
+    assert loops([SMALL, other], key, *samples) == one + two
+
+
+@pytest.mark.parametrize("change", [{"learning_rate": 1e-3}, {"standardize": True}])
+def test_what_may_differ_is_not_shared(samples, change):
+    tests = [dataclasses.replace(one, **change) for one in (SMALL, BY_ACCURACY)]
+    key = jax.random.key(3)
+    assert loops(tests, key, *samples) == sum(loops([test], key, *samples) for test in tests)
+    for test, found in zip(tests, together(tests, key, *samples), strict=True):
+        np.testing.assert_array_equal(found.pvalue, test(key, *samples).pvalue)
+
+
+def test_sizes_are_refused_as_by_each(samples):
+    x, y = samples
+    with pytest.raises(ValueError, match="held-out"):
+        together([SMALL, BY_ACCURACY], jax.random.key(0), x[:2], y[:2])
