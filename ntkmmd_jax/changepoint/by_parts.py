@@ -11,7 +11,7 @@ import numpy as np
 from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax.changepoint.by_rows import world_of
-from ntkmmd_jax.changepoint.chart import Chart
+from ntkmmd_jax.changepoint.chart import Chart, evenly
 from ntkmmd_jax.changepoint.dependence import Dependence
 from ntkmmd_jax.changepoint.law import Moments, World
 from ntkmmd_jax.changepoint.rows import GaussianRows
@@ -27,6 +27,7 @@ from ntkmmd_jax.kernels import median_bandwidth
 from ntkmmd_jax.twosample.pilot import AT_ONCE
 
 _MEDIAN = 1000  # frames of the median distance
+_SETTLED = 8  # windows after which W has forgotten its start
 
 
 def of_test(
@@ -41,30 +42,61 @@ def of_test(
     draws: int,
     block: int | None,
     size: int,
-    drift: float | None,
-) -> tuple[Threshold, jax.Array]:
-    """The threshold of a chart with a reference of `size` frames in use.
-
-    With a drift it is that of the CUSUM; the standard deviation of η comes with it.
-    """
+) -> Threshold:
+    """The threshold of a chart with a reference of `size` frames in use."""
     world, growth = _world(reference, window, block)
-    keys, unit = jax.random.split(key, draws), jnp.ones((), reference.dtype)
-    centre, order = chart.test.null_centre, chart.test.null_order
-    about = {"moments": Moments(jnp.zeros(window), jnp.ones(window)), "order": order or 1.0}
-    about |= {"centre": centre, "world": world}
-    if arl is None and drift is None:
-        options = {"window": window, "size": size}
+    keys, options = jax.random.split(key, draws), {"window": window, "size": size}
+    if arl is None:
         values, scales = _pairs(keys, chart, reference, world, growth, **options)
         at = [calibration.threshold(values, p) for p in (level, NEARBY * level)]
-        return trusted(jnp.stack(at), scales, **about), unit
+        return _trusted(chart, jnp.stack(at), scales, world, window)
     looks = look_counts(horizon_of(window, stride, arl), window, stride)
-    options = {"window": window, "size": size, "looks": tuple(looks.tolist())}
+    options |= {"looks": tuple(looks.tolist())}
     values, scales = _streams(keys, chart, reference, world, growth, **options)
-    if drift is not None:
-        unit = jnp.std(values)
-        values = cusum(values / unit - drift)
     pair, ratio = by_streams(np.asarray(values), looks, window, level, arl)
-    return trusted(jnp.asarray(pair, values.dtype), scales, ratio=ratio, **about), unit
+    return _trusted(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
+
+
+def of_cusum(
+    key: jax.Array,
+    chart: Chart,
+    reference: jax.Array,
+    *,
+    window: int,
+    stride: int,
+    level: float,
+    arl: float | None,
+    draws: int,
+    block: int | None,
+    size: int,
+    drift: float,
+) -> tuple[Threshold, jax.Array]:
+    """The threshold of the CUSUM of a chart of η, and the standard deviation of η.
+
+    Reference and streams are resampled, of as many frames as they have: so references differ from
+    what follows them by as much as they do, in what they add to every η too. Frames are in the
+    coordinates of the reference, in which those that follow it spread more than its own (`law`).
+    """
+    world, growth = _world(reference, window, block)
+    horizon = max(horizon_of(window, stride, arl), 2 * _SETTLED * window)
+    looks = look_counts(horizon, window, stride)
+    options = {"window": window, "size": size, "looks": tuple(looks.tolist())}
+    keys = jax.random.split(key, draws)
+    values, scales = _gains(keys, chart, reference, world, growth, **options)
+    unit = jnp.std(values)
+    totals = np.asarray(cusum(values / unit - drift))
+    pair, ratio = by_streams(totals, looks, _SETTLED * window, level, arl)
+    found = _trusted(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
+    return found, unit * (1 + world.own)
+
+
+def _trusted(
+    chart: Chart, pair: jax.Array, scales: jax.Array, world: World, window: int, **options: float
+) -> Threshold:
+    plain = Moments(jnp.zeros(window), jnp.ones(window))
+    about = {"centre": 0.0 if chart.held else chart.test.null_centre}
+    about |= {"order": chart.test.null_order or 1.0}
+    return trusted(pair, scales, plain, world, **about, **options)
 
 
 @jit(static_argnames="window")
@@ -83,11 +115,6 @@ def cusum(gains: jax.Array) -> jax.Array:
     """W_t = max(0, W_{t−1} + gain_t) along the last axis."""
     total = jnp.cumsum(gains, axis=-1)
     return total - jnp.minimum(jax.lax.cummin(total, axis=total.ndim - 1), 0)
-
-
-def thinned(reference: jax.Array, size: int) -> jax.Array:
-    """So many frames of it, evenly spaced."""
-    return reference[np.arange(size) * len(reference) // size]
 
 
 def _parts(key: jax.Array, world: World, n: int, most: int) -> tuple[jax.Array, jax.Array]:
@@ -121,7 +148,7 @@ def _pairs(
         k_parts, k_scale, k_look = jax.random.split(key, 3)
         picked, rest = _parts(k_parts, world, n, small)
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        value = chart(k_look, reference[thinned(rest, other)], reference[picked])
+        value = chart(k_look, reference[rest[evenly(len(rest), other)]], reference[picked])
         return _rescaled(chart, value, sizes, growth / scale), scale
 
     return jax.lax.map(draw, keys, batch_size=AT_ONCE)
@@ -143,7 +170,7 @@ def _streams(
         at = jnp.arange(horizon)
         starts = jax.random.randint(k_stream, (horizon,), 0, n // 2)[at // world.block]
         frames = reference[half[(starts + at % world.block) % (n // 2)]]
-        kept = reference[thinned(rest, other)]
+        kept = reference[rest[evenly(len(rest), other)]]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
 
         def look(count: jax.Array) -> jax.Array:
@@ -152,5 +179,33 @@ def _streams(
 
         values = jax.lax.map(look, jnp.asarray(looks), batch_size=AT_ONCE)
         return _rescaled(chart, values, sizes, growth / scale), scale
+
+    return jax.lax.map(run, keys)
+
+
+@jit(static_argnames=("window", "size", "looks"))
+def _gains(
+    keys: jax.Array, chart: Chart, reference: jax.Array, world: World, growth: jax.Array,
+    *, window: int, size: int, looks: tuple[int, ...],
+) -> tuple[jax.Array, jax.Array]:  # fmt: skip
+    """η at the looks of a stream of blocks of the reference, against such blocks."""
+    n, horizon = len(reference), looks[-1]
+
+    def drawn(key: jax.Array, length: int) -> jax.Array:
+        at = jnp.arange(length)
+        starts = jax.random.randint(key, (length,), 0, n)[at // world.block]
+        return reference[(starts + at % world.block) % n]
+
+    def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        k_reference, k_stream, k_scale, k_looks = jax.random.split(key, 4)
+        kept, frames = drawn(k_reference, size), drawn(k_stream, horizon)
+        _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
+
+        def look(count: jax.Array) -> jax.Array:
+            seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
+            return chart(jax.random.fold_in(k_looks, count), kept, seen)
+
+        values = jax.lax.map(look, jnp.asarray(looks), batch_size=AT_ONCE)
+        return _rescaled(chart, values, 1.0, growth / scale), scale
 
     return jax.lax.map(run, keys)

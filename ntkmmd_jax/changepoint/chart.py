@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
@@ -19,6 +20,7 @@ from ntkmmd_jax.twosample.contract import Prepared
 
 LIMIT = 5.0  # spreads: a single wild frame shall not speak for a window
 EFFECTIVE_RATE = 0.0015  # the paper's: α / window
+WINDOWS = 4  # of the reference, for a chart that passes over all of it at every look
 METHODS = tuple(methods())
 
 
@@ -54,12 +56,25 @@ class Chart:
         """T of two standardised blocks, or η; the key is for the order of training.
 
         η = mean of g over the reference − that over the newest `held` frames, where g is the
-        witness of the other frames of the window, and every other frame of the reference.
+        witness of the other frames of the window, and of some frames of the reference (`learned`)
+        over which no mean is taken. So E η = 0 while nothing changes and frames are independent.
         """
         if not self.held:
             return self.test.statistic(key, self.prepared, x, y)
-        witness = self.witness(key, x[::2], y[: -self.held])
-        return witness(x[1::2]).mean() - witness(y[-self.held :]).mean()
+        some = np.zeros(len(x), bool)
+        some[evenly(len(x), learned(len(x), len(y)))] = True
+        witness = self.witness(key, x[some], y[: -self.held])
+        return witness(x[~some]).mean() - witness(y[-self.held :]).mean()
+
+
+def learned(size: int, window: int) -> int:
+    """How many of so many frames of a reference the witness of η learns from."""
+    return min(WINDOWS * window, size // 2)
+
+
+def evenly(length: int, size: int) -> np.ndarray:
+    """So many places of a length, evenly spaced."""
+    return np.arange(size) * length // size
 
 
 def chart_test(test: Any, window: int) -> TwoSampleTest:

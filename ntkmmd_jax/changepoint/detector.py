@@ -23,7 +23,7 @@ from ntkmmd_jax._lib.points import as_array, as_points, cast, check_finite
 from ntkmmd_jax._lib.precision import jit, pinned
 from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax.calibration import check_level
-from ntkmmd_jax.changepoint.by_parts import of_test
+from ntkmmd_jax.changepoint.by_parts import of_cusum, of_test
 from ntkmmd_jax.changepoint.by_rows import of_rows
 from ntkmmd_jax.changepoint.chart import chart_test, make_chart
 from ntkmmd_jax.changepoint.state import (
@@ -36,7 +36,7 @@ from ntkmmd_jax.changepoint.state import (
     in_use,
     start,
 )
-from ntkmmd_jax.changepoint.threshold import WINDOWS, given, warn_if_doubtful, warn_of_cusum
+from ntkmmd_jax.changepoint.threshold import WINDOWS, given, warn_if_doubtful
 from ntkmmd_jax.changepoint.watch import Report, advance
 
 
@@ -78,7 +78,8 @@ def init(
         arl: Instead: the average run length to a false alarm, in frames from the start.
         threshold: Instead: the threshold itself.
         drift: Add up what the witness of the window gains on each `stride` frames that it has not
-            seen, in standard deviations, less this drift (CUSUM); of tests with a witness.
+            seen, in standard deviations, less this drift (CUSUM); of tests with a witness. From .25
+            on the sum settles within some 100 looks, and its level is that of any later one.
         block: Frames of the blocks in which the reference is resampled; unless given, as long as
             it remembers, by its autocorrelation.
         n_draws: Windows, or streams, drawn from the reference: 1,000, or 400 where each is trained.
@@ -116,12 +117,14 @@ def init(
         if rows is not None and (found is None or shortest is not None):
             wanted |= {"shortest": shortest, "fixed": threshold}
             found = of_rows(k_threshold, rows, standard, **wanted)
-        elif found is None or drift is not None:
+        elif drift is not None:
             wanted |= {"size": in_use(chart, reference, window), "drift": drift}
-            law, unit = of_test(k_threshold, chart, standard, **wanted)
+            law, unit = of_cusum(k_threshold, chart, standard, **wanted)
             found = found or law
-            if drift is not None:
-                cusum = Cusum(unit, jnp.asarray(drift, unit.dtype), jnp.zeros_like(unit))
+            cusum = Cusum(unit, jnp.asarray(drift, unit.dtype), jnp.zeros_like(unit))
+        elif found is None:
+            wanted |= {"size": in_use(chart, reference, window)}
+            found = of_test(k_threshold, chart, standard, **wanted)
         jax.block_until_ready(found.value)
     if not np.isfinite(found.value):
         raise ValueError(
@@ -131,8 +134,6 @@ def init(
         )
     if threshold is None:
         warn_if_doubtful(found, len(reference), window)
-        if drift is not None:
-            warn_of_cusum()
     about: Any = {**sizes, "shortest": shortest, "after": after, "time": time}
     return start(chart, reference, found, k_looks, cusum=cusum, **about)
 

@@ -65,8 +65,7 @@ class World:
         of_long, (_, of_pairs) = found.mean(long), _squares(gram, long, found)
         lengths = jnp.arange(1, window + 1, dtype=gram.dtype)
         # Coordinates are those of the reference, in which it spreads less than what follows.
-        own = jnp.minimum(_OWN * found.time / frames, _MOST)
-        mean = (found.mean(lengths) + found.mean(frames)) * (1 + own)
+        mean = (found.mean(lengths) + found.mean(frames)) * (1 + _own(found, frames))
         norms, diagonal = jnp.diagonal(means), jnp.diagonal(gram)
         kappa = size**3 * jnp.maximum(jnp.var(norms) - 2 * squares, 0)
         single = (jnp.sum(gram**2) - jnp.sum(diagonal**2)) / (n * (n - 1))
@@ -75,6 +74,11 @@ class World:
         excess = jnp.where(block == 1, kappa, first + (kappa - first) * known) / lengths**3
         moments = Moments(mean, jnp.sqrt(2 * of_pairs * (mean / of_long) ** 2 + excess))
         return cls(gram, found, block, norms, moments, frames=frames)
+
+    @property
+    def own(self) -> jax.Array:
+        """By what share frames in the coordinates of a reference spread more than it does."""
+        return _own(self.remembers, self.frames)
 
     def drawn(self, numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Frames of a stream of blocks on a circle, and where blocks begin.
@@ -104,6 +108,10 @@ class World:
         used = jnp.arange(n) < n // self.block
         scale = jnp.mean(self.norms[starts], where=used)
         return jnp.zeros(n).at[picked].add(weight), scale / jnp.mean(self.norms)
+
+
+def _own(found: Dependence, frames: int) -> jax.Array:
+    return jnp.minimum(_OWN * found.time / frames, _MOST)
 
 
 def _squares(gram: jax.Array, block: jax.Array, found: Dependence) -> tuple[jax.Array, jax.Array]:

@@ -13,8 +13,7 @@ from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.changepoint.by_parts import thinned
-from ntkmmd_jax.changepoint.chart import Chart, make_chart
+from ntkmmd_jax.changepoint.chart import WINDOWS, Chart, evenly, make_chart
 from ntkmmd_jax.changepoint.law import Moments
 from ntkmmd_jax.changepoint.rows import Memory, Rows, rows_of
 from ntkmmd_jax.changepoint.threshold import Threshold, given
@@ -23,7 +22,7 @@ from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 
 AFTER = ("hold", "rereference")
 BLOCK = 64  # frames that go through one program together, wherever batches begin and end
-_WINDOWS = 4  # in the reference of a chart that passes over all of it at every look
+_SCORED = 20  # windows of the reference over which a CUSUM takes the mean of its witness
 _KIND = "detector's state"  # of its files
 _LAYOUT = 3  # the order of the leaves in them
 
@@ -113,7 +112,7 @@ def in_use(chart: Chart, reference: jax.Array, window: int) -> int:
     """How many frames of the reference T takes: all, unless every look passes over them."""
     if chart_rows(chart, reference.shape[1:], window) is not None:
         return len(reference)
-    return min(len(reference), _WINDOWS * window)
+    return min(len(reference), (WINDOWS + (_SCORED if chart.held else 0)) * window)
 
 
 @pinned
@@ -132,11 +131,11 @@ def start(
 ) -> State:
     """A state before its first frame; the reference is in its own coordinates."""
     rows, shape = chart_rows(chart, reference.shape[1:], window), reference.shape[1:]
-    standard = chart.standard(reference)
+    standard, used = chart.standard(reference), in_use(chart, reference, window)
     memory = None if rows is None else Memory.of(rows, standard, window, _buffered(window))
     zero, gathered = jnp.zeros((), jnp.int32), len(reference) + BLOCK
     return State(
-        chart, thinned(standard, in_use(chart, reference, window)), found.value, found.interval,
+        chart, standard[evenly(len(standard), used)], found.value, found.interval,
         found.moments, memory, cusum, jnp.zeros((_buffered(window), *shape), reference.dtype),
         zero, jnp.zeros((gathered if after == "rereference" else 0, *shape), reference.dtype),
         key, zero + time, zero, zero > 0,

@@ -117,12 +117,3 @@ def warn_if_doubtful(found: Threshold, frames: int, window: int) -> None:
         f"95 % from {low:.4g} to {high:.4g}); about {max(needed, enough)} frames would do",
         stacklevel=3,
     )
-
-
-def warn_of_cusum() -> None:
-    """Tell that the level of a CUSUM was measured not to hold."""
-    warnings.warn(
-        "the threshold of a CUSUM is rough: false alarms were measured at 2.4 times the level. "
-        "Watch it over a stretch without a change, and give a threshold of your own",
-        stacklevel=3,
-    )
