@@ -50,6 +50,11 @@ def pytest_unconfigure():
         shutil.rmtree(PROGRAMS, ignore_errors=True)
 
 
+def compiled_tests():
+    """How many programs of tests have been compiled, thoroughly or quickly."""
+    return contract.run_program._cache_size() + contract.run_quickly._cache_size()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def few_programs():
     """Drop compiled programs when they hold many memory maps, of which Linux gives 65,530.

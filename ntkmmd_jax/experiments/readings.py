@@ -4,7 +4,9 @@ The network of table A1's last row and of tables 1 and 2 is "fc 3-layer relu"; h
 layers are trained and for how long is not said. Each reading is run on table A1 (covariance shift,
 ρ = 0.12, d = 100, n = 200, width m) and on NTK-MMD's row of table 2 (mixture, example 2, d = 10,
 m = 512, n_tr training points of both samples and as many to test): chosen on the one, it must hold
-on the other, so nothing is tuned on the cell that it is judged by.
+on the other, so nothing is tuned on the cell that it is judged by. Readings of which at most one of
+the seven published powers is told apart are run again, on other data and four times as many
+(`CONFIRMED`): they were chosen among many, and these replicas have chosen nothing.
 
 At time 0 the test is exact, no training at all. Times are α of the whole pass, as the paper's 0.1
 is; at a fixed rate for a sample they grow with n instead. Batches of 20 are as batches of one at
@@ -97,6 +99,7 @@ class Reading:
 
 
 BOTH = "N(0, 1) in both hidden layers"
+CONFIRMED = ", again"
 READINGS = {
     "He, readout frozen (ours)": Reading(),
     "He, all trained": Reading(frozen=()),
@@ -121,15 +124,18 @@ OURS = next(iter(READINGS))
 
 
 def run(context: Context) -> Outcome:
-    """Every reading at every point of both tables."""
+    """Every reading at every point of both tables; then the closest of them, on other data."""
     cells = [(table, at) for table, (_, known, _) in TABLES.items() for at in known]
     numbers = [power(context, *cell, name) for name in READINGS for cell in cells]
+    again = dataclasses.replace(context, seed=context.seed + 1, n_runs=4 * context.n_runs)
+    close = consistent(numbers, 1 / len(cells))
+    numbers += [power(again, *cell, name, CONFIRMED) for name in close for cell in cells]
     settings = {"rho": 0.12, "n": 200, "widths": WIDTHS, "n_tr": SIZES, "batch_size": 20}
     return Outcome(settings, numbers, remarks=_remark(numbers))
 
 
-def power(context: Context, table: str, at: int, name: str) -> Number:
-    """One reading at one point of a table; all see the same data."""
+def power(context: Context, table: str, at: int, name: str, what: str = "") -> Number:
+    """One reading at one point of a table; all of one seed see the same data."""
     across, known, runs = TABLES[table]
     m, n = (at, 200) if table == "A1" else (512, at)
     if table == "A1":
@@ -137,38 +143,44 @@ def power(context: Context, table: str, at: int, name: str) -> Number:
     else:
         sampler, grid = datasets.gaussian_mixture, {"example": [2], "stratified": [True]}
     one = {name: READINGS[name].test(m, n)}
-    (row,) = context.sweep(f"{table}-{at}-{name}", one, sampler, grid, n=n).rows
-    return power_number(row, f"{name}; table {table}, {across} = {at}", known[at], runs)
+    (row,) = context.sweep(f"{table}-{at}-{name}{what}", one, sampler, grid, n=n).rows
+    return power_number(row, f"{name}{what}; table {table}, {across} = {at}", known[at], runs)
 
 
 def _reading(number: Number) -> str:
     return number.label.partition("; ")[0]
 
 
-def consistent(numbers: list[Number]) -> list[str]:
-    """Readings that differ from the published powers at a point in three, at most."""
+def consistent(numbers: list[Number], share: float = 1 / 3) -> list[str]:
+    """Readings that differ from the published powers at such a share of the points, at most."""
     found: dict[str, list[bool]] = {}
     for number in numbers:
         found.setdefault(_reading(number), []).append(number.agreement == "differs")
-    return [name for name, differ in found.items() if sum(differ) <= len(differ) / 3]
+    return [name for name, differ in found.items() if sum(differ) <= len(differ) * share]
 
 
 def _remark(numbers: list[Number]) -> str:
     said = []
-    for name in consistent(numbers):
+    for name in dict.fromkeys(_reading(n) for n in numbers if CONFIRMED in n.label):
         mine = [n for n in numbers if _reading(n) == name]
         differ = [n.label.partition("table ")[2] for n in mine if n.agreement == "differs"]
-        where = f", but for {' and '.join(differ)}" if differ else ""
-        said.append(f"{name!r} is not told from the published powers{where}")
-    best = "; ".join(said) or "No reading is consistent with both tables"
-    return f"{best}. Ours of tables A1, 1 and 2 stays {OURS!r}, which no number here has chosen."
+        told = f"{len(differ)} of {len(mine)}" + f" ({'; '.join(differ)})" * bool(differ)
+        furthest = max(abs(n.ours - n.published) for n in mine if n.published is not None)
+        plain, runs = name.removesuffix(CONFIRMED), mine[0].runs
+        said.append(f"{plain!r}: {told}, at most {furthest:.3f} apart, over {runs:,} runs")
+    best = "no reading came close enough to be run again"
+    if said:
+        best = f"run again on other data, published powers that differ: {'. '.join(said)}"
+    ours = f"Ours of tables A1, 1 and 2 stays {OURS!r}, which no number here has chosen."
+    return f"{best[0].upper()}{best[1:]}. {ours}"
 
 
 def draw(numbers: list[Number]) -> Any:
     """A panel a table, a line a reading; the published as stars."""
     figure, axes = plotting.panels(1, 2, 13, 5.2, sharey=True)
     for ax, (table, (across, known, _)) in zip(axes, TABLES.items(), strict=True):
-        mine = [n for n in numbers if f"; table {table}, " in n.label]
+        shown = [n for n in numbers if CONFIRMED not in n.label]
+        mine = [n for n in shown if f"; table {table}, " in n.label]
         what = "hidden width m" if across == "m" else "training points n_tr"
         title = f"Table {table}: three layers, read in {len(READINGS)} ways"
         draw_curves(ax, mine, title, what, lambda series: series.partition("; ")[0])

@@ -109,11 +109,11 @@ class BettingTest(TwoSampleTest):
         return max(n_x, n_y) <= RATIO * min(n_x, n_y) and super().pads(n_x, n_y)
 
     def answer(
-        self, key: Any, x: jax.Array, y: jax.Array, within: Any = None, *, bucket: bool = False
+        self, key: Any, x: jax.Array, y: jax.Array, within: Any = None, **how: bool
     ) -> TwoSampleResult:
         """The result, with the wealth after the blocks that there are."""
-        result = super().answer(key, x, y, within, bucket=bucket)
-        if not bucket or result.wealth is None:
+        result = super().answer(key, x, y, within, **how)
+        if not how.get("bucket") or result.wealth is None:
             return result
         wealth, m = result.wealth, min(len(x), len(y))
         wealth = dataclasses.replace(wealth, logs=np.asarray(wealth.logs)[:m])

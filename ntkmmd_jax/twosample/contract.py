@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 import jax
 from jax.core import Tracer
 
+from ntkmmd_jax._lib import quick
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_samples
 from ntkmmd_jax._lib.precision import jit
@@ -60,6 +61,7 @@ class TwoSampleTest:
     stops: ClassVar[bool] = False  # its result has a wealth, and says where one could have stopped
     null_order: ClassVar[float] = 1.0  # under H0, T is `null_centre` + a term of n^−null_order
     stratifies: ClassVar[bool] = False  # labels of all points may be permuted within strata
+    quick_up_to: ClassVar[int] = 512  # pooled points in a bucket that is compiled quickly
     ranks: ClassVar[bool] = False  # T of a labelling looks at the others of its pool
     learner: ClassVar[Hashable] = None  # of its evidence: tests of one learn once (`together`)
 
@@ -94,21 +96,23 @@ class TwoSampleTest:
         return self.answer(key, *as_samples(x, y))
 
     def in_bucket(self, key: Any, x: Any, y: Any) -> TwoSampleResult:
-        """The same in a program for many sizes (see `pooled`), where there is one; not traced."""
+        """The same in a program for many sizes (see `pooled`), if few soon compiled; not traced."""
         x, y = as_samples(x, y)
-        return self.answer(key, x, y, bucket=self.pads(len(x), len(y)))
+        soon = len(x) + len(y) <= self.quick_up_to and quick.is_for_here()
+        return self.answer(key, x, y, bucket=self.pads(len(x), len(y)), soon=soon)
 
     def answer(
-        self, key: Any, x: jax.Array, y: jax.Array, within: Any = None, *, bucket: bool = False
-    ) -> TwoSampleResult:
+        self, key: Any, x: jax.Array, y: jax.Array, within: Any = None,
+        *, bucket: bool = False, soon: bool = False,
+    ) -> TwoSampleResult:  # fmt: skip
         """The result of samples that are arrays: checked, run by one program, and warned of."""
         self.check_sizes(len(x), len(y), x.shape[1:])
         for network in self.networks:
             check_network(network, x.shape[1:])
         if not isinstance(x, Tracer):
             _forget_programs()
-        given = (x, y) if within is None else (x, y, within)
-        found = run_program(self, as_key(key), in_bucket(x, y) if bucket else given)
+        given = in_bucket(x, y) if bucket else (x, y) if within is None else (x, y, within)
+        found = (run_quickly if soon else run_program)(self, as_key(key), given)
         result = dataclasses.replace(found, n_x=len(x), n_y=len(y))
         result.warn_if_powerless()
         return result
@@ -277,12 +281,12 @@ def _forget_programs() -> None:
 
     A program holds up to 700 memory maps: with none left of Linux's 65,530, compiling would crash.
     """
-    if run_program._cache_size() >= _PROGRAMS:  # jit's own
-        run_program.clear_cache()
+    for programs in (run_program, run_quickly):
+        if programs._cache_size() >= _PROGRAMS:  # jit's own
+            programs.clear_cache()
 
 
-@jit
-def run_program(test: TwoSampleTest, key: jax.Array, samples: Any) -> TwoSampleResult:
+def _run(test: TwoSampleTest, key: jax.Array, samples: Any) -> TwoSampleResult:
     """The test of checked samples, standardised or not: one program for one shape."""
     samples = pooled(samples)
     k_standard = jax.random.fold_in(key, _STANDARD)
@@ -291,3 +295,6 @@ def run_program(test: TwoSampleTest, key: jax.Array, samples: Any) -> TwoSampleR
         samples = dataclasses.replace(samples, points=standard(samples.points))
     found = test.run(key, *samples.both) if samples.is_plain else test.run_pooled(key, samples)
     return found if standard is None else in_units(found, standard, samples.points.shape[1:])
+
+
+run_program, run_quickly = jit(_run), quick.quickly(_run)

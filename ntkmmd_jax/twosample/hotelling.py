@@ -190,10 +190,10 @@ class Hotelling(TwoSampleTest):
         return "hotelling"
 
     def answer(
-        self, key: Any, x: jax.Array, y: jax.Array, within: Any = None, *, bucket: bool = False
+        self, key: Any, x: jax.Array, y: jax.Array, within: Any = None, **how: bool
     ) -> TwoSampleResult:
         """Whether x (n_X, ...) and y (n_Y, ...) have the same mean; an infinite T² is refused."""
-        result = super().answer(key, x, y, within, bucket=bucket)
+        result = super().answer(key, x, y, within, **how)
         traced = isinstance(result.pvalue, Tracer)
         if not traced and np.isnan(result.pvalue):
             check_finite(x, "x")

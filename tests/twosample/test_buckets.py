@@ -11,6 +11,7 @@ from ntkmmd_jax._lib import padding
 from ntkmmd_jax.bins import cut_in_bucket, cut_into_bins
 from ntkmmd_jax.twosample import shipped_test
 from ntkmmd_jax.twosample.binned import bins_pad
+from tests.conftest import compiled_tests
 
 KEY = jax.random.key(1)
 SIZES = ((40, 61), (66, 59), (31, 77), (5, 9))  # the first three in one bucket of 128
@@ -128,21 +129,19 @@ def assert_same(test, x, y, *, tolerance):
 @pytest.mark.parametrize("name", [*TESTS, "ntk-fuse"])
 def test_twenty_sizes_of_a_bucket_share_a_program(name):
     test = TESTS.get(name, FUSED)
-    programs = ntk.twosample.contract.run_program
     test.in_bucket(KEY, *drawn(40, 61))
-    before = programs._cache_size()
+    before = compiled_tests()
     for n in range(44, 64):
         test.in_bucket(KEY, *drawn(n, 128 - n - n % 3))
-    assert programs._cache_size() == before
+    assert compiled_tests() == before
 
 
 def test_two_sample_test_is_in_buckets_where_that_pays():
     x, y = drawn(40, 61)
-    programs = ntk.twosample.contract.run_program
     ntk.two_sample_test(x, y, method="gmmd", n_permutations=98)
-    before = programs._cache_size()
+    before = compiled_tests()
     ntk.two_sample_test(x[:37], y[:52], method="gmmd", n_permutations=98)
-    assert programs._cache_size() == before
+    assert compiled_tests() == before
     momentum = shipped_test("net", network=NET, momentum=0.5)
     assert momentum.pads_up_to == 0  # padding would be steps
     np.testing.assert_array_equal(momentum.in_bucket(KEY, x, y).null, momentum(KEY, x, y).null)
@@ -190,11 +189,11 @@ def test_a_witness_in_a_bucket_can_be_saved(tmp_path):
 
 def test_compare_is_in_buckets():
     programs = ntk.theory.comparison._compare
-    before, found = programs._cache_size(), []
+    before, found = compiled_tests(), []
     for sizes in ((40, 61), (66, 59)):
         x, y = (sample.astype(np.float32) for sample in drawn(*sizes))
         found.append(ntk.compare(KEY, x, y, network=NET, times=(0.1, 0.01)))
         exact = programs(KEY, (x, y), np.asarray([0.1, 0.01], np.float32), NET, 1)
         np.testing.assert_allclose(found[-1].t_net, exact.t_net, rtol=1e-5)
         np.testing.assert_allclose(found[-1].relative_error, exact.relative_error, rtol=1e-3)
-    assert programs._cache_size() == before + 3  # one for both, and two exact ones
+    assert compiled_tests() == before + 3  # one for both, and two exact ones

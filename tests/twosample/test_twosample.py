@@ -11,7 +11,7 @@ import pytest
 import ntkmmd_jax as ntk
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax.twosample import contract
-from ntkmmd_jax.twosample.contract import run_program
+from tests.conftest import compiled_tests
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(60, 4)), RNG.normal(size=(45, 4)) + 0.8
@@ -143,12 +143,12 @@ def test_a_test_is_a_pytree_that_maps():
 
 
 def test_level_and_learning_rate_do_not_recompile(results):
-    size = run_program._cache_size()
+    size = compiled_tests()
     for level, rate in [(0.05, 0.1), (0.1, 0.1), (0.05, 0.2)]:
         ntk.two_sample_test(X, Y, network=SMALL, level=level, learning_rate=rate)
-    assert run_program._cache_size() == size
+    assert compiled_tests() == size
     ntk.two_sample_test(X, Y, method="ntk", network=ntk.mlp(18))
-    assert run_program._cache_size() == size + 1
+    assert compiled_tests() == size + 1
 
 
 def test_shared_pool_gives_the_same_kind_of_answer():

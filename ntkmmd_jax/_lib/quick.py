@@ -1,0 +1,30 @@
+"""Programs that are compiled in a quarter of the time, and then run some times slower.
+
+XLA compiles a test for seconds that then runs for milliseconds, and most samples are tested once.
+Without LLVM's optimisations the first answer comes after a second; products of matrices stay as
+fast, since they are calls of a library, and all else is some times slower, by milliseconds where
+points are few. Numbers are those of other programs but for rounding.
+"""
+
+from typing import Any
+
+import jax
+
+from ntkmmd_jax._lib.precision import jit
+
+_OPTIONS = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
+
+
+def quickly(function: Any) -> Any:
+    """`jit` of a function, for CPUs and calls that are not traced."""
+    return jit(function, compiler_options=_OPTIONS)
+
+
+def is_for_here() -> bool:
+    """Whether programs run on a CPU: other compilers know nothing of these options."""
+    return jax.default_backend() == "cpu"
