@@ -34,6 +34,7 @@ from ntkmmd_jax.twosample import FiniteTimeNTK, NetMMD, TwoSampleTest
 WIDTHS, TIMES = (4, 16, 64, 256), (0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 ERROR_WIDTHS, ERROR_TIMES = (64, 256, 1024, 4096), (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 DRAWS = 5  # of θ0 and data, for errors
+ROUNDING = 5e-6  # errors below are of float32, not of the width
 SHIFT = {"rho": [0.5], "dim": [2]}
 SIDES = {"trained": "Trained by least squares", "exact": "Exact: the NTK at θ0, filtered"}
 
@@ -99,9 +100,13 @@ def remark(numbers: list[Number]) -> str:
             f"at m = {m} the powers are at most {apart:.3f} apart, and the exact one is largest, "
             f"{exact[best].ours:.3f}, at t = {best:g}"
         )
-    by_time = _errors_by_time(numbers)
-    orders = [_slope(*np.transpose([(m, n.ours) for m, n in line])) for line in by_time.values()]
-    falls = f"Errors fall with the width as m^{max(orders):.2f} to m^{min(orders):.2f}."
+    lines = [
+        [(m, n.ours) for m, n in line if n.ours > ROUNDING]
+        for line in _errors_by_time(numbers).values()
+    ]
+    orders = [_slope(*np.transpose(line)) for line in lines if len(line) > 1]
+    falls = f"Errors fall with the width as m^{max(orders):.2f} to m^{min(orders):.2f}, "
+    falls += f"down to {ROUNDING:.0e}, where rounding begins."
     return f"{'; '.join(said).capitalize()}. {falls.replace('m^-', 'm^−')}"
 
 
@@ -143,7 +148,8 @@ def draw(numbers: list[Number]) -> Any:
     for ax, (side, title) in zip(maps, SIDES.items(), strict=True):
         image = _heat(ax, [n for n in numbers if _side(n) == side], title)
     maps[0].set_ylabel("width m")
-    bar = figure.colorbar(image, ax=maps, label="power", pad=0.01)
+    bar = figure.colorbar(image, ax=maps, pad=0.01)
+    bar.ax.set_title("power", fontsize="medium")
     bar.ax.axhline(LEVEL, color="w", lw=2)
     bar.ax.set_yticks([LEVEL, 0.25, 0.5, 0.75, 1.0], ["level .05", "0.25", "0.5", "0.75", "1"])
     _draw_errors(last, numbers)

@@ -76,7 +76,7 @@ def _of_splits(context: Context, example: int, n_tr: int) -> list[Number]:
         grid = {"example": [example], "stratified": [split.stratified]}
         sweep = (f"{example}-{n_tr}-{name}", {name: test}, datasets.gaussian_mixture, grid)
         (row,) = context.sweep(*sweep, n=round(split.of_each * n_tr)).rows
-        label = f"{name}; NTK-MMD, table {example}, n_tr = {n_tr}"
+        label = f"{name}; NTK-MMD, table {example}: n_tr = {n_tr}"
         found.append(power_number(row, label, published(example, "NTK-MMD", n_tr), RUNS))
     return found
 
@@ -95,7 +95,7 @@ def _of_trainings(context: Context, example: int, n_tr: int) -> list[Number]:
             grid = {"example": [example], "stratified": [True]}
             sweep = (f"{example}-{n_tr}-{name}-{epochs}", rows, datasets.gaussian_mixture, grid)
             for row in context.sweep(*sweep, n=n_tr).rows:
-                label = f"{name}; {row.test}, table {example}, n_tr = {n_tr}"
+                label = f"{name}; {row.test}, table {example}: n_tr = {n_tr}"
                 found.append(power_number(row, label, published(example, row.test, n_tr), RUNS))
     return found
 
