@@ -125,6 +125,25 @@ def _parts(key: jax.Array, world: World, n: int, most: int) -> tuple[jax.Array, 
     return order[:most], jnp.sort(order[most:])
 
 
+def _resampled(key: jax.Array, world: World, n: int, length: int) -> jax.Array:
+    """So many of n places, in blocks on a circle."""
+    at = jnp.arange(length)
+    return (jax.random.randint(key, (length,), 0, n)[at // world.block] + at % world.block) % n
+
+
+def _watched(
+    key: jax.Array, chart: Chart, reference: jax.Array, frames: jax.Array,
+    looks: tuple[int, ...], window: int,
+) -> jax.Array:  # fmt: skip
+    """T, or η, of a stream at each of its looks."""
+
+    def look(count: jax.Array) -> jax.Array:
+        seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
+        return chart(jax.random.fold_in(key, count), reference, seen)
+
+    return jax.lax.map(look, jnp.asarray(looks), batch_size=AT_ONCE)
+
+
 def _rescaled(
     chart: Chart, values: jax.Array, sizes: float, variance: jax.Array | float
 ) -> jax.Array:
@@ -167,17 +186,10 @@ def _streams(
     def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_parts, k_stream, k_scale, k_looks = jax.random.split(key, 4)
         half, rest = _parts(k_parts, world, n, n // 2)
-        at = jnp.arange(horizon)
-        starts = jax.random.randint(k_stream, (horizon,), 0, n // 2)[at // world.block]
-        frames = reference[half[(starts + at % world.block) % (n // 2)]]
+        frames = reference[half[_resampled(k_stream, world, n // 2, horizon)]]
         kept = reference[rest[evenly(len(rest), other)]]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-
-        def look(count: jax.Array) -> jax.Array:
-            seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
-            return chart(jax.random.fold_in(k_looks, count), kept, seen)
-
-        values = jax.lax.map(look, jnp.asarray(looks), batch_size=AT_ONCE)
+        values = _watched(k_looks, chart, kept, frames, looks, window)
         return _rescaled(chart, values, sizes, growth / scale), scale
 
     return jax.lax.map(run, keys)
@@ -191,21 +203,12 @@ def _gains(
     """η at the looks of a stream of blocks of the reference, against such blocks."""
     n, horizon = len(reference), looks[-1]
 
-    def drawn(key: jax.Array, length: int) -> jax.Array:
-        at = jnp.arange(length)
-        starts = jax.random.randint(key, (length,), 0, n)[at // world.block]
-        return reference[(starts + at % world.block) % n]
-
     def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_reference, k_stream, k_scale, k_looks = jax.random.split(key, 4)
-        kept, frames = drawn(k_reference, size), drawn(k_stream, horizon)
+        kept = reference[_resampled(k_reference, world, n, size)]
+        frames = reference[_resampled(k_stream, world, n, horizon)]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-
-        def look(count: jax.Array) -> jax.Array:
-            seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
-            return chart(jax.random.fold_in(k_looks, count), kept, seen)
-
-        values = jax.lax.map(look, jnp.asarray(looks), batch_size=AT_ONCE)
-        return _rescaled(chart, values, 1.0, growth / scale), scale
+        values = _watched(k_looks, chart, kept, frames, looks, window)
+        return values * (growth / scale) ** (chart.test.null_order or 1), scale
 
     return jax.lax.map(run, keys)

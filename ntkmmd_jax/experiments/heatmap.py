@@ -194,4 +194,4 @@ def _draw_errors(ax: Any, numbers: list[Number]) -> None:
 
 
 TITLE = "Power over training time and width, least squares"
-EXPERIMENT = Experiment("heatmap", TITLE, None, 200, 8, run, draw=draw)
+EXPERIMENT = Experiment("heatmap", TITLE, None, 200, 4, run, draw=draw)
