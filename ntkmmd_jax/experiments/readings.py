@@ -152,22 +152,23 @@ def power(context: Context, table: str, at: int, name: str, what: str = "") -> N
     return power_number(row, f"{name}{what}, table {table}: {across} = {at}", known[at], runs)
 
 
-def _reading(number: Number) -> str:
+def reading_of(number: Number) -> str:
+    """The name of its reading."""
     return number.label.rpartition(", ")[0].partition("; ")[0]
 
 
-def consistent(numbers: list[Number], share: float = 1 / 3) -> list[str]:
+def consistent(numbers: list[Number], share: float) -> list[str]:
     """Readings that differ from the published powers at such a share of the points, at most."""
     found: dict[str, list[bool]] = {}
     for number in numbers:
-        found.setdefault(_reading(number), []).append(number.agreement == "differs")
+        found.setdefault(reading_of(number), []).append(number.agreement == "differs")
     return [name for name, differ in found.items() if sum(differ) <= len(differ) * share]
 
 
 def _remark(numbers: list[Number]) -> str:
     said = []
-    for name in dict.fromkeys(_reading(n) for n in numbers if CONFIRMED in n.label):
-        mine = [n for n in numbers if _reading(n) == name]
+    for name in dict.fromkeys(reading_of(n) for n in numbers if CONFIRMED in n.label):
+        mine = [n for n in numbers if reading_of(n) == name]
         differ = [n.label.partition("table ")[2] for n in mine if n.agreement == "differs"]
         told = f"{len(differ)} of {len(mine)}" + f" ({'; '.join(differ)})" * bool(differ)
         furthest = max(abs(n.ours - n.published) for n in mine if n.published is not None)

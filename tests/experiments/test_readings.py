@@ -36,5 +36,5 @@ def test_close_readings_are_run_again_on_other_data(tmp_path, monkeypatch):
 
 def test_no_reading_may_hold():
     numbers = [number(NOT_HELD, "A1", m) for m in readings.WIDTHS]
-    assert readings.consistent(numbers) == []
+    assert readings.consistent(numbers, 1 / 3) == []
     assert readings._remark(numbers).startswith("No reading came close enough")
