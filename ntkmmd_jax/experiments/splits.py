@@ -16,7 +16,7 @@ from ntkmmd_jax import datasets
 from ntkmmd_jax.experiments import mixtures
 from ntkmmd_jax.experiments.experiment import Context, Experiment, Number, Outcome, power_number
 from ntkmmd_jax.experiments.pictures import beside_published
-from ntkmmd_jax.experiments.readings import reading_of
+from ntkmmd_jax.experiments.readings import closest, reading_of
 from ntkmmd_jax.twosample import C2ST, NTKMMD
 
 RUNS = 1000  # published; a guess, as in `mixtures`
@@ -108,14 +108,10 @@ def _remark(numbers: list[Number]) -> str:
         ("Adam in C2ST", [name for name in TRAININGS if name.startswith("Adam")]),
         ("SGD in C2ST", [name for name in TRAININGS if name.startswith("SGD")]),
     ):
-        differ = {
-            name: [n.agreement == "differs" for n in numbers if reading_of(n) == name]
-            for name in names
-        }
-        fewest = min(sum(found) for found in differ.values())
-        best = [name for name, found in differ.items() if sum(found) == fewest]
-        points = len(differ[best[0]])
+        mine = [n for n in numbers if reading_of(n) in names]
+        best, fewest = closest(mine)
         named = " and ".join(map(repr, best)) + " differ" + "s" * (len(best) == 1)
+        points = len(mine) // len(names)
         said.append(f"of {what}, {named} at the fewest points, {fewest} of {points}")
     text = "; ".join(said)
     return f"{text[0].upper()}{text[1:]}."

@@ -34,7 +34,7 @@ def test_close_readings_are_run_again_on_other_data(tmp_path, monkeypatch):
     assert NOT_HELD not in outcome.remarks
 
 
-def test_no_reading_may_hold():
-    numbers = [number(NOT_HELD, "A1", m) for m in readings.WIDTHS]
-    assert readings.consistent(numbers, 1 / 3) == []
-    assert readings._remark(numbers).startswith("No reading came close enough")
+def test_closest_readings_differ_at_the_fewest_points():
+    numbers = [number(name, "A1", m) for name in (NOT_HELD, HELD) for m in readings.WIDTHS]
+    assert readings.closest(numbers) == ([HELD], 0)
+    assert readings.closest(numbers[:3]) == ([NOT_HELD], 3)
