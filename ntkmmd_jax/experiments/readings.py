@@ -28,7 +28,7 @@ import jax.numpy as jnp
 from ntkmmd_jax import datasets, plotting
 from ntkmmd_jax._lib.normals import normal
 from ntkmmd_jax.experiments.experiment import Context, Experiment, Number, Outcome, power_number
-from ntkmmd_jax.experiments.pictures import draw_curves
+from ntkmmd_jax.experiments.pictures import as_power, curves, draw_powers, draw_published
 from ntkmmd_jax.networks import Network, Params, freeze, mlp
 from ntkmmd_jax.twosample import NTKMMD, NetMMD, TwoSampleTest
 
@@ -170,7 +170,7 @@ def _remark(numbers: list[Number]) -> str:
     said = []
     for name in dict.fromkeys(reading_of(n) for n in numbers if CONFIRMED in n.label):
         mine = [n for n in numbers if reading_of(n) == name]
-        differ = [n.label.partition("table ")[2] for n in mine if n.agreement == "differs"]
+        differ = [n.label.rpartition(", ")[2] for n in mine if n.agreement == "differs"]
         told = f"{len(differ)} of {len(mine)}" + f" ({'; '.join(differ)})" * bool(differ)
         furthest = max(abs(n.ours - n.published) for n in mine if n.published is not None)
         said.append(f"{name.removesuffix(CONFIRMED)!r}: {told}, at most {furthest:.3f} apart")
@@ -179,24 +179,30 @@ def _remark(numbers: list[Number]) -> str:
 
 
 def draw(numbers: list[Number]) -> Any:
-    """A panel a table, a line a reading; the published as stars."""
-    figure, axes = plotting.panels(1, 2, 13, 5.2, sharey=True)
-    for ax, table in zip(axes, CHOSEN_ON, strict=True):
-        across, known, _ = TABLES[table]
-        shown = [n for n in numbers if CONFIRMED not in n.label]
-        mine = [n for n in shown if f", table {table}: " in n.label]
-        what = "hidden width m" if across == "m" else "training points n_tr"
-        title = f"Table {table}: three layers, read in {len(READINGS)} ways"
-        draw_curves(ax, mine, title, what)
+    """A panel a table: ours, the closest reading on other data, others thin; published stars."""
+    figure, axes = plotting.panels(1, 3, 13, 4.2, sharey=True)
+    for ax, (table, (across, known, _)) in zip(axes, TABLES.items(), strict=True):
+        found = curves([n for n in numbers if f", table {table}: " in n.label])
+        others = {"color": plotting.GREY, "lw": 0.8, "label": "other readings"}
+        for name, points in found.items():
+            x, mine = zip(*points, strict=True)
+            if name == OURS:
+                draw_powers(ax, x, mine, color=plotting.BLUE, marker="o", label=name)
+            elif name.endswith(CONFIRMED):
+                style = {"color": plotting.VERMILION, "marker": "s"}
+                draw_powers(ax, x, mine, **style, label=f"{name} (on other data)")
+            else:
+                ax.plot(x, [n.ours for n in mine], zorder=0, **others)
+                others["label"] = None
+        draw_published(ax, x, mine, "published, with 95 %")
+        as_power(ax, f"Table {table}", "width m" if across == "m" else "training points n_tr")
         ax.set_xscale("log")
         ax.set_xticks(list(known), list(known))
         ax.minorticks_off()
-        ax.get_legend().remove()
     handles, labels = axes[0].get_legend_handles_labels()
-    style = {"frameon": False, "fontsize": "small"}
-    figure.legend(handles, labels, loc="outside right center", **style)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
 TITLE = "Three layers: which reading fits tables A1 and 2 at once"
-EXPERIMENT = Experiment("readings", TITLE, None, 200, 25, run, draw=draw)
+EXPERIMENT = Experiment("readings", TITLE, None, 200, 15, run, draw=draw)
