@@ -16,7 +16,7 @@ from ntkmmd_jax import datasets
 from ntkmmd_jax.experiments import mixtures
 from ntkmmd_jax.experiments.experiment import Context, Experiment, Number, Outcome, power_number
 from ntkmmd_jax.experiments.pictures import beside_published
-from ntkmmd_jax.experiments.readings import closest, reading_of
+from ntkmmd_jax.experiments.readings import BECAUSE, closest, reading_of
 from ntkmmd_jax.twosample import C2ST, NTKMMD
 
 RUNS = 1000  # published; a guess, as in `mixtures`
@@ -124,4 +124,4 @@ def draw(numbers: list[Number]) -> Any:
 
 
 TITLE = "What n_tr counts, and how C2ST is trained"
-EXPERIMENT = Experiment("splits", TITLE, None, 100, 15, run, draw=draw)
+EXPERIMENT = Experiment("splits", TITLE, None, 100, 15, run, draw=draw, because=BECAUSE)
