@@ -189,11 +189,11 @@ def test_a_witness_in_a_bucket_can_be_saved(tmp_path):
 
 def test_compare_is_in_buckets():
     programs = ntk.theory.comparison._compare
-    before, found = compiled_tests(), []
+    before, found = programs._cache_size(), []
     for sizes in ((40, 61), (66, 59)):
         x, y = (sample.astype(np.float32) for sample in drawn(*sizes))
         found.append(ntk.compare(KEY, x, y, network=NET, times=(0.1, 0.01)))
         exact = programs(KEY, (x, y), np.asarray([0.1, 0.01], np.float32), NET, 1)
         np.testing.assert_allclose(found[-1].t_net, exact.t_net, rtol=1e-5)
         np.testing.assert_allclose(found[-1].relative_error, exact.relative_error, rtol=1e-3)
-    assert compiled_tests() == before + 3  # one for both, and two exact ones
+    assert programs._cache_size() == before + 3  # one for both, and two exact ones
