@@ -1,15 +1,17 @@
 """The streaming detector: false alarms, delays and speed.
 
-python benchmarks/changepoint.py alarms [references] [streams] [charts] [pools] [windows]
-python benchmarks/changepoint.py arl [references] [streams] [charts] [pools] [windows] [wanted]
+python benchmarks/changepoint.py alarms [references] [streams] [length] [cells]
+python benchmarks/changepoint.py arl [references] [streams] [wanted] [cells]
 python benchmarks/changepoint.py delay [streams]     # frames to an alarm at ARL 1,000 and 10,000
 python benchmarks/changepoint.py speed [frames]      # d = 54, window 200, strides 10 and 1
 python benchmarks/changepoint.py gestures            # MSRC-12, if it is there
 
-`alarms` (wanted 1 % of the looks) and `arl` (wanted 1,000 frames) take charts as
-ntk,all,gmmd,hotelling, pools as 300,600,2000 and windows as 50,100; so many references, with so
-many streams each, by `init` and `step` as they ship. Errors are those between references; "warned"
-is the share of references that are told to be too short, and the last column leaves those out.
+`alarms` (wanted 1 % of the looks) watches streams of `length` windows, `arl` (wanted 1,000 frames)
+streams as long as that: so many references, with so many streams each, by `init` and `step` as they
+ship. Cells are chosen by charts=ntk,all pools=300,600,2000 windows=50,100 dims=5,50 and
+laws=Gaussian,t(3),AR(.5),AR(.8). Errors are those between references; "warned" is the share of
+references that are told to be too short, and the last column leaves those out. Charts that call
+LAPACK (hotelling) are many times faster with OPENBLAS_NUM_THREADS=1.
 """
 
 import dataclasses
@@ -39,7 +41,8 @@ CHARTS: dict[str, dict[str, Any]] = {
     "all": {"test": ntk.NTKMMD(network=NETWORK), "shortest": 10},
     "gmmd": {"test": "gmmd"},
     "hotelling": {"test": "hotelling"},
-    "net": {"test": ntk.NetMMD(network=NETWORK, learning_rate=0.1)},
+    "net": {"test": "net"},
+    "ntk-fuse": {"test": "ntk-fuse"},
     "cusum": {"test": ntk.NTKMMD(network=NETWORK), "drift": 0.5},
 }
 
@@ -66,10 +69,14 @@ SOURCES: dict[str, Callable[[jax.Array, int, int], jax.Array]] = {
 Cell = tuple[int, tuple[str, Callable], int, int, str]
 
 
-def cells(charts: str, *sizes: str) -> list[Cell]:
-    """Dimension, law, pool, window and chart."""
-    pools, windows = ([int(size) for size in text.split(",")] for text in sizes)
-    return list(itertools.product((5, 50), SOURCES.items(), pools, windows, charts.split(",")))
+def cells(*chosen: str) -> list[Cell]:
+    """Dimension, law, pool, window and chart, of words such as charts=ntk,all."""
+    words = {"charts": "ntk,all,gmmd,hotelling", "pools": "300,600,2000", "windows": "50,100"}
+    words |= {"dims": "5,50", "laws": ",".join(SOURCES)} | dict(one.split("=") for one in chosen)
+    listed = {name: text.split(",") for name, text in words.items()}
+    dims, pools, windows = (map(int, listed[name]) for name in ("dims", "pools", "windows"))
+    laws = [(law, SOURCES[law]) for law in listed["laws"]]
+    return list(itertools.product(dims, laws, pools, windows, listed["charts"]))
 
 
 @partial(jax.jit, static_argnames=("source", "frames", "d", "streams"))
@@ -114,17 +121,11 @@ def _head(what: str) -> None:
     print("|---|---|---|---|---|---|---|---|", flush=True)
 
 
-def alarms(
-    references: str = "200",
-    streams: str = "5",
-    charts: str = "ntk,all,gmmd,hotelling",
-    pools: str = "300,600,2000",
-    windows: str = "50,100",
-) -> None:
-    """Looks in alarm in %, for a wanted 1 %, over 20 windows of every stream."""
+def alarms(references: str = "50", streams: str = "20", length: str = "20", *chosen: str) -> None:
+    """Looks in alarm in %, for a wanted 1 %, over `length` windows of every stream."""
     _head("looks in alarm, %")
-    for cell in cells(charts, pools, windows):
-        sizes = int(references), int(streams), 20 * cell[3]
+    for cell in cells(*chosen):
+        sizes = int(references), int(streams), int(length) * cell[3]
         rates, _, warned, _ = promised(cell, *sizes, level=0.01)
         rates = 100 * rates.mean(1)
         error = [np.std(part, ddof=1) / math.sqrt(len(part)) for part in (rates, rates[~warned])]
@@ -132,17 +133,10 @@ def alarms(
         _row(cell, f"{rates.mean():.2f}", f"{error[0]:.2f}", warned, quiet)
 
 
-def arl(
-    references: str = "50",
-    streams: str = "20",
-    charts: str = "ntk,all",
-    pools: str = "300,600,2000",
-    windows: str = "50,100",
-    wanted: str = "1000",
-) -> None:
+def arl(references: str = "20", streams: str = "50", wanted: str = "1000", *chosen: str) -> None:
     """Run lengths for a wanted one; streams end after as many frames."""
     _head("frames to a false alarm")
-    for cell in cells(charts, pools, windows):
+    for cell in cells(*chosen):
         horizon = int(wanted)
         _, first, warned, state = promised(
             cell, int(references), int(streams), horizon, arl=horizon
