@@ -86,7 +86,7 @@ def test_modules_are_names_of_their_packages():
     """As they were when all were imported at once; and `import *` gives the public names."""
     run(
         "import ntkmmd_jax as ntk\n"
-        "ntk.kernels.gaussian.median_bandwidth, ntk.twosample.gaussian, ntk.witness.inner\n"
+        "ntk.binned, ntk.kernels.gaussian.median_bandwidth, ntk.witness.inner\n"
         "from ntkmmd_jax import *\n"
         "mlp, two_sample_test, changepoint.segment, theory.quantile\n"
     )

@@ -33,6 +33,7 @@ def lazily(
         return importlib.import_module(f"{package}.{name}")
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *found})
+        room = vars(sys.modules[package])
+        return sorted({*room, *room["__all__"]})
 
     return get, names

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 1.0  # seconds before anything is shown
 _LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"  # what follows is XLA's part
-_COMPILED = "/jax/core/compile/backend_compile_duration"
+COMPILED = "/jax/core/compile/backend_compile_duration"
 _shown: list["Progress"] = []  # at most one: two on one terminal would write over each other
 
 
@@ -73,7 +73,7 @@ def working(description: str, *, show: bool = True) -> Iterator[None]:
         task = progress.add_task(f"{description}: computing", total=None)
 
         def listen(event: str, *_: Any, **__: Any) -> None:
-            words = {_LOWERED: "compiling", _COMPILED: "computing"}
+            words = {_LOWERED: "compiling", COMPILED: "computing"}
             if event in words:
                 progress.update(task, description=f"{description}: {words[event]}")
 

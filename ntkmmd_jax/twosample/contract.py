@@ -28,6 +28,7 @@ from ntkmmd_jax.calibration import labellings
 from ntkmmd_jax.measure import held_out, split, split_sizes
 from ntkmmd_jax.networks import Network, check_network
 from ntkmmd_jax.pooled import Pooled, in_bucket, pooled, split_pooled
+from ntkmmd_jax.twosample import kept
 from ntkmmd_jax.twosample.calibrations import (
     Calibration,
     Permuting,
@@ -112,7 +113,11 @@ class TwoSampleTest:
         if not isinstance(x, Tracer):
             _forget_programs()
         given = in_bucket(x, y) if bucket else (x, y) if within is None else (x, y, within)
-        found = (run_quickly if soon else run_program)(self, as_key(key), given)
+        kind, program = ("quick", run_quickly) if soon else ("test", run_program)
+        if bucket:  # not traced, and of shapes that come again
+            found = kept.run(kind, program, self, as_key(key), given)
+        else:
+            found = program(self, as_key(key), given)
         result = dataclasses.replace(found, n_x=len(x), n_y=len(y))
         result.warn_if_powerless()
         return result
@@ -284,6 +289,7 @@ def _forget_programs() -> None:
     for programs in (run_program, run_quickly):
         if programs._cache_size() >= _PROGRAMS:  # jit's own
             programs.clear_cache()
+    kept.forget_beyond(_PROGRAMS)
 
 
 def _run(test: TwoSampleTest, key: jax.Array, samples: Any) -> TwoSampleResult:
