@@ -2,8 +2,9 @@
 
 XLA compiles for seconds what runs for milliseconds. JAX can keep programs in a folder, under a hash
 of the program, the options and flags of the compiler, its version and the kind of device; here it
-is told to, in the user's cache folder, with bounds on what is kept. A cache is a convenience: where
-there is no room for one, everything works without.
+is told to, in the user's cache folder, with bounds on what is kept; tests keep whole executables
+beside them (`executables`). A cache is a convenience: where there is no room for one, everything
+works without.
 """
 
 import os

@@ -10,6 +10,7 @@ folder that takes none costs a compilation.
 import contextlib
 import os
 import pickle
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ import jax
 
 from ntkmmd_jax._lib.progress import COMPILED
 
+_ALONE = threading.Lock()
+_SETTING = "jax_enable_compilation_cache"
 _QUICK = 1  # of zlib: a fifth of the size, in some milliseconds
 
 
@@ -86,20 +89,20 @@ def afresh() -> Iterator[list[str]]:
     """
     from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
-    name, config = "jax_enable_compilation_cache", jax.config
-    before = getattr(config, name)
     done: list[str] = []
 
     def listen(event: str, *_: Any, **__: Any) -> None:
         if event == COMPILED:
             done.append(event)
 
-    config.update(name, False)
-    reset_cache()  # it looks at the setting once
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        yield done
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
-        config.update(name, before)
-        reset_cache()
+    with _ALONE:  # the setting is one for all threads
+        before = getattr(jax.config, _SETTING)
+        jax.config.update(_SETTING, False)
+        reset_cache()  # it looks at the setting once
+        jax.monitoring.register_event_duration_secs_listener(listen)
+        try:
+            yield done
+        finally:
+            jax.monitoring.unregister_event_duration_listener(listen)
+            jax.config.update(_SETTING, before)
+            reset_cache()

@@ -42,8 +42,9 @@ def digest(*parts: Any) -> str:
 def _settings() -> tuple:
     """What a user may change from call to call."""
     config: Any = jax.config
-    flags = tuple(os.environ.get(name) for name in _FLAGS)
-    return (sorted(config.values.items()), chosen(), flags)
+    # Where and when programs are kept makes no other program.
+    values = sorted(item for item in config.values.items() if "cache" not in item[0])
+    return (values, chosen(), tuple(os.environ.get(name) for name in _FLAGS))
 
 
 @functools.cache
@@ -80,7 +81,9 @@ def _machine() -> tuple:
     client = devices[0].client
     kinds = tuple(device.device_kind for device in devices)
     backend = (client.platform, client.platform_version, kinds)
-    return backend, platform.uname().machine, os.cpu_count(), _processor()
+    mine = getattr(os, "sched_getaffinity", None)  # not on macOS
+    cores = len(mine(0)) if mine else os.cpu_count()
+    return backend, platform.uname().machine, cores, _processor()
 
 
 def _processor() -> bytes:

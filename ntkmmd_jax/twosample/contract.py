@@ -111,13 +111,11 @@ class TwoSampleTest:
         for network in self.networks:
             check_network(network, x.shape[1:])
         if not isinstance(x, Tracer):
-            _forget_programs()
+            kept.forget_beyond(_PROGRAMS, run_program, run_quickly)
         given = in_bucket(x, y) if bucket else (x, y) if within is None else (x, y, within)
         kind, program = ("quick", run_quickly) if soon else ("test", run_program)
-        if bucket:  # not traced, and of shapes that come again
-            found = kept.run(kind, program, self, as_key(key), given)
-        else:
-            found = program(self, as_key(key), given)
+        arguments = (self, as_key(key), given)  # in a bucket not traced, of shapes that come again
+        found = kept.run(kind, program, *arguments) if bucket else program(*arguments)
         result = dataclasses.replace(found, n_x=len(x), n_y=len(y))
         result.warn_if_powerless()
         return result
@@ -279,17 +277,6 @@ class TwoSampleTest:
         """Refuse sizes at which the level cannot be reached; warn where a limit law fails."""
         self.check_samples(n_x, n_y, features)
         self.calibrated_by.check_sizes(self, n_x, n_y)
-
-
-def _forget_programs() -> None:
-    """Drop compiled tests when they are many, as after many different sample sizes.
-
-    A program holds up to 700 memory maps: with none left of Linux's 65,530, compiling would crash.
-    """
-    for programs in (run_program, run_quickly):
-        if programs._cache_size() >= _PROGRAMS:  # jit's own
-            programs.clear_cache()
-    kept.forget_beyond(_PROGRAMS)
 
 
 def _run(test: TwoSampleTest, key: jax.Array, samples: Any) -> TwoSampleResult:

@@ -56,8 +56,18 @@ def run(kind: str, program: Any, *arguments: Any) -> Any:
     return _ready[name](*leaves)
 
 
-def forget_beyond(limit: int) -> None:
-    """Drop the executables in memory when they are as many."""
+def forget_beyond(limit: int, *programs: Any) -> None:
+    """Drop compiled tests when they are many, as after many different sample sizes.
+
+    A program holds up to 700 memory maps: with none left of Linux's 65,530, compiling would crash.
+
+    Args:
+        limit: How many are too many.
+        *programs: What `jit` gives, each with as many of its own.
+    """
+    for program in programs:
+        if program._cache_size() >= limit:  # jit's own
+            program.clear_cache()
     if len(_ready) >= limit:
         _ready.clear()
 
