@@ -23,6 +23,7 @@ from ntkmmd_jax._version import __version__
 
 PACKAGE = Path(__file__).parent.parent
 _OTHERS = ("flax", "optax", "neural_tangents")  # which a program may have been traced through
+_SEPARATOR = "flax_fix_rng_separator"
 _FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "NPROC")
 
 
@@ -44,7 +45,16 @@ def _settings() -> tuple:
     config: Any = jax.config
     # Where and when programs are kept makes no other program.
     values = sorted(item for item in config.values.items() if "cache" not in item[0])
-    return (values, chosen(), tuple(os.environ.get(name) for name in _FLAGS))
+    flags = tuple(os.environ.get(name) for name in _FLAGS)
+    return (values, chosen(), flags, _separates())
+
+
+def _separates() -> bool:
+    """Flax's setting that makes other draws of a key; flax itself need not be imported."""
+    flax = sys.modules.get("flax.configurations")
+    if flax is not None:
+        return bool(getattr(flax.config, _SEPARATOR, False))
+    return os.environ.get(_SEPARATOR.upper(), "").lower() in ("y", "yes", "t", "true", "on", "1")
 
 
 @functools.cache

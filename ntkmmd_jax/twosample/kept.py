@@ -74,7 +74,9 @@ def forget_beyond(limit: int, *programs: Any) -> None:
 
 def _compiled(program: Any, arguments: tuple, path: Path) -> Callable[..., Any]:
     """The same function of leaves, compiled, and saved if it can be described."""
-    given, lowered = jax.tree.structure(arguments), program.lower(*arguments)
+    given = jax.tree.structure(arguments)
+    with executables.unswept():
+        lowered = program.lower(*arguments)
     result = _pickled(lowered.out_tree)
     if result is None or not executables.is_closed(lowered):
         return lambda *leaves: program(*given.unflatten(leaves))

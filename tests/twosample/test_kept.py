@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zlib
 
+import flax
 import jax
 import numpy as np
 import optax
@@ -225,6 +226,19 @@ def test_an_edit_of_the_source_counts(folder, tmp_path, monkeypatch):
         assert surroundings.digest("a test") in names
     surroundings._fixed.cache_clear()
     assert len(seen) == 4 and len(names) == 3
+
+
+def test_settings_of_flax_count_whether_it_is_imported_or_not(monkeypatch):
+    names = [surroundings.digest("a test")]
+    before = flax.config.flax_fix_rng_separator
+    flax.config.update("flax_fix_rng_separator", not before)
+    names.append(surroundings.digest("a test"))
+    flax.config.update("flax_fix_rng_separator", before)
+    monkeypatch.delitem(sys.modules, "flax.configurations")
+    names.append(surroundings.digest("a test"))
+    monkeypatch.setenv("FLAX_FIX_RNG_SEPARATOR", "true" if not before else "0")
+    names.append(surroundings.digest("a test"))
+    assert names[0] == names[2] != names[1] == names[3]
 
 
 def own_init(key, x):
