@@ -84,7 +84,7 @@ def is_closed(lowered: jax.stages.Lowered) -> bool:
 
 @contextlib.contextmanager
 def unswept() -> Iterator[None]:
-    """Trace without the garbage collector, which takes a tenth of the time and finds nothing."""
+    """Trace without the garbage collector: of `ntk-fuse`, it takes some 5 % of the first call."""
     if not gc.isenabled():
         yield
         return
