@@ -104,8 +104,9 @@ def in_bucket(x: Any, y: Any) -> Pooled:
     x, y = np.asarray(x), np.asarray(y)
     n = len(x) + len(y)
     filler = np.broadcast_to(y[-1:], (padding.bucket(n) - n, *y.shape[1:]))
-    sizes = (jnp.asarray(len(sample), int) for sample in (x, y))
-    return Pooled(jnp.asarray(np.concatenate([x, y, filler])), *sizes)
+    sizes = (np.asarray(len(sample), jnp.result_type(int)) for sample in (x, y))
+    # Put, and no more: `jnp.asarray` would run a program.
+    return Pooled(*map(jax.device_put, (np.concatenate([x, y, filler]), *sizes)))
 
 
 def split_pooled(

@@ -2,8 +2,9 @@
 
 XLA compiles for seconds what runs for milliseconds. JAX can keep programs in a folder, under a hash
 of the program, the options and flags of the compiler, its version and the kind of device; here it
-is told to, in the user's cache folder, with bounds on what is kept. A cache is a convenience: where
-there is no room for one, everything works without.
+is told to, in the user's cache folder, with bounds on what is kept; tests keep whole executables
+beside them (`executables`). A cache is a convenience: where there is no room for one, everything
+works without.
 """
 
 import os
@@ -62,6 +63,17 @@ def cache(*, clear: bool = False) -> Path | None:
     return folder
 
 
+def in_use() -> Path | None:
+    """The folder, while programs are kept there and nobody else may write to it."""
+    config: Any = jax.config
+    try:
+        folder = programs_folder()
+        used = config.jax_enable_compilation_cache and config.jax_compilation_cache_dir
+        return folder if used == str(folder) and _is_mine(folder.stat()) else None
+    except (OSError, RuntimeError):  # the latter if a user has no home
+        return None
+
+
 def programs_folder() -> Path:
     """Where `cache` keeps programs."""
     return cache_folder() / "programs"
@@ -91,15 +103,18 @@ def forget() -> None:
 def _make(folder: Path) -> None:
     """Make the folder, or say by an OSError why it will not do."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    found = folder.stat()
-    # Programs are run: whoever may write here may run what they like as this user.
-    mine = not hasattr(os, "getuid") or found.st_uid == os.getuid()
-    if not mine or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if not _is_mine(folder.stat()):
         raise PermissionError(f"others may write to {folder}, and so run programs as you")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"{folder} cannot be written to")
     if (free := shutil.disk_usage(folder).free) < _ROOM:
         raise OSError(f"the disk of {folder} has {free / 2**20:.0f} MiB left, below 128")
+
+
+def _is_mine(found: os.stat_result) -> bool:
+    """Programs are run: whoever may write where they are may run what they like as this user."""
+    mine = not hasattr(os, "getuid") or found.st_uid == os.getuid()
+    return mine and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _prune() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-from jax.extend.random import threefry_2x32
 
 # sin(φ)/φ and cos(φ) as polynomials in φ² on [0, π/2], to the precision of a float32.
 _SIN = (1.0, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800)
@@ -34,6 +33,8 @@ def normal(key: jax.Array, shape: Sequence[int]) -> jax.Array:
 def _words(key: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
     """Twice n random words of 32 bits."""
     if str(jax.random.key_impl(key)) == "threefry2x32":
+        from jax.extend.random import threefry_2x32  # here: with it comes all of Pallas
+
         words = threefry_2x32(jax.random.key_data(key), jnp.arange(2 * n, dtype=jnp.uint32))
     else:
         words = jax.random.bits(key, (2 * n,))

@@ -1,12 +1,14 @@
 """A step of an optax optimizer."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
-import optax
+
+if TYPE_CHECKING:
+    import optax
 
 
-def updates(optimizer: optax.GradientTransformation, gradient: Any, state: Any, at: Any) -> tuple:
+def updates(optimizer: "optax.GradientTransformation", gradient: Any, state: Any, at: Any) -> tuple:
     """What to add to the parameters, and the next state.
 
     optax counts its steps in integers and raises floats to them, so strict dtype promotion, which

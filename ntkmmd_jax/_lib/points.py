@@ -151,8 +151,10 @@ def cast(values: jax.Array | np.ndarray) -> jax.Array:
     dtype = jnp.result_type(float)
     if isinstance(values, jax.Array) and values.dtype == dtype and not values.weak_type:
         return values
+    if isinstance(values, jax.Array):
+        return values.astype(dtype)
     with np.errstate(over="ignore"):  # what overflows becomes inf, and is reported as such
-        return jnp.asarray(values, dtype=dtype)
+        return jnp.asarray(values.astype(dtype, copy=False), dtype)  # cast without a program
 
 
 def _check_mask(values: Any, name: str) -> None:

@@ -42,12 +42,17 @@ def precision(name: str) -> AbstractContextManager[None]:
     return _CHOSEN(name)
 
 
+def chosen() -> str:
+    """The precision that products have here and now."""
+    return _CHOSEN.value
+
+
 def pinned(function: F) -> F:
     """A function whose products have the precision that was chosen, whatever JAX's default is."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with jax.default_matmul_precision(_CHOSEN.value):
+        with jax.default_matmul_precision(chosen()):
             return function(*args, **kwargs)
 
     return call  # pyright: ignore[reportReturnType]

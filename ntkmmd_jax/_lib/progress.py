@@ -10,38 +10,28 @@ import operator
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _PATIENCE = 1.0  # seconds before anything is shown
 _LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"  # what follows is XLA's part
-_COMPILED = "/jax/core/compile/backend_compile_duration"
-_TEXT = TextColumn("{task.description}")
-_COLUMNS = (_TEXT, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-_shown: list[Progress] = []  # at most one: two on one terminal would write over each other
+COMPILED = "/jax/core/compile/backend_compile_duration"
+_shown: list["Progress"] = []  # at most one: two on one terminal would write over each other
 
 
 @contextlib.contextmanager
-def _display(*columns: ProgressColumn, show: bool, transient: bool) -> Iterator[Progress | None]:
+def _display(kind: str, *, show: bool, transient: bool) -> Iterator["Progress | None"]:
     """A display that appears after a while; None if it is not wanted, or there is one already."""
     if _shown or not (show and sys.stderr.isatty()):
         yield None
         return
-    progress = Progress(*columns, console=Console(stderr=True), transient=transient)
+    from ntkmmd_jax._lib import bars  # rich takes a while to import, and most calls no terminal
+
+    progress = bars.display(kind, transient=transient)
     timer = threading.Timer(_PATIENCE, progress.start)
     timer.daemon = True
     _shown.append(progress)
@@ -60,7 +50,7 @@ def track(
     items: Iterable[Any], description: str, *, total: int | None = None, show: bool = True
 ) -> Iterator[Any]:
     """Iterate under a progress bar on stderr, if `show` and stderr is a terminal."""
-    with _display(*_COLUMNS, show=show, transient=False) as progress:
+    with _display("items", show=show, transient=False) as progress:
         if progress is None:
             yield from items
             return
@@ -76,15 +66,14 @@ def working(description: str, *, show: bool = True) -> Iterator[None]:
 
     For calls of one program, of which nobody knows how far it is.
     """
-    columns = (SpinnerColumn(), _TEXT, TimeElapsedColumn())
-    with _display(*columns, show=show, transient=True) as progress:
+    with _display("wait", show=show, transient=True) as progress:
         if progress is None:
             yield
             return
         task = progress.add_task(f"{description}: computing", total=None)
 
         def listen(event: str, *_: Any, **__: Any) -> None:
-            words = {_LOWERED: "compiling", _COMPILED: "computing"}
+            words = {_LOWERED: "compiling", COMPILED: "computing"}
             if event in words:
                 progress.update(task, description=f"{description}: {words[event]}")
 
@@ -98,7 +87,7 @@ def working(description: str, *, show: bool = True) -> Iterator[None]:
 class ReplicaBar:
     """Cells, replicas per second and time left of a sweep."""
 
-    def __init__(self, progress: Progress | None, n_cells: int, n_runs: int) -> None:
+    def __init__(self, progress: "Progress | None", n_cells: int, n_runs: int) -> None:
         self.progress, self.n_cells, self.cell = progress, n_cells, 0
         if progress is not None:
             self.task = progress.add_task("", total=n_cells * n_runs)
@@ -117,14 +106,8 @@ class ReplicaBar:
             self.progress.advance(self.task, replicas)
 
 
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f} replicas/s" if task.speed else "")
-
-
 @contextlib.contextmanager
 def replica_bar(n_cells: int, n_runs: int, *, show: bool = True) -> Iterator[ReplicaBar]:
     """A bar over all replicas of a sweep, on stderr, if `show` and stderr is a terminal."""
-    columns = (*_COLUMNS[:3], _Rate(), *_COLUMNS[3:])
-    with _display(*columns, show=show, transient=False) as progress:
+    with _display("replicas", show=show, transient=False) as progress:
         yield ReplicaBar(progress, n_cells, n_runs)

@@ -20,7 +20,8 @@ from ntkmmd_jax._lib.points import as_points
 from ntkmmd_jax._lib.precision import jit, pinned
 from ntkmmd_jax._lib.tiles import tiled
 from ntkmmd_jax.networks import Network, Params, as_network
-from ntkmmd_jax.networks.layers import MLP, activation_fn
+from ntkmmd_jax.networks.activations import activation_fn
+from ntkmmd_jax.networks.shipped import mlp_behind
 
 JACOBIAN, VECTOR_PRODUCTS, STRUCTURED, CLOSED_FORM = 1, 2, 3, 4
 _IMPLEMENTATIONS = {
@@ -202,8 +203,8 @@ def _two_layer_ntk(network: Network, params: Params, x1: jax.Array, x2: jax.Arra
 
 
 def _is_two_layer(network: Network) -> bool:
-    module = network.module
-    known = isinstance(module, MLP) and len(module.widths) == 1
+    module = mlp_behind(network)
+    known = module is not None and len(module.widths) == 1
     return known and set(network.frozen) <= {"readout"}
 
 
@@ -226,8 +227,8 @@ def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 100
         >>> infinite_ntk(network, x).shape
         (4, 4)
     """
-    module = network.module
-    if not isinstance(module, MLP) or set(network.frozen) - {"readout"}:
+    module = mlp_behind(network)
+    if module is None or set(network.frozen) - {"readout"}:
         raise ValueError(f"the infinite-width kernel is for mlp; got {network}")
     frozen = "readout" in network.frozen
     if module.initialization != "ntk" and not (
@@ -246,7 +247,7 @@ def infinite_ntk(network: Network, x1: Any, x2: Any = None, *, degree: int = 100
 
 
 @pinned
-def _infinite(module: MLP, x1: jax.Array, x2: jax.Array, degree: int, frozen: bool) -> jax.Array:
+def _infinite(module: Any, x1: jax.Array, x2: jax.Array, degree: int, frozen: bool) -> jax.Array:
     stax = _neural_tangents.load().stax
     first = x1.shape[1] ** 0.5 if module.initialization == "paper" else 1.0
     kernel = stax.Dense(1, W_std=first, b_std=None)[2](x1, x2)

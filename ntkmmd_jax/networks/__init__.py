@@ -4,8 +4,7 @@ from ntkmmd_jax.networks.check import check_network
 from ntkmmd_jax.networks.features import embed
 from ntkmmd_jax.networks.modules import NetworkLike, as_network, freeze, from_flax, with_head
 from ntkmmd_jax.networks.network import Network, Params, merged
-from ntkmmd_jax.networks.random_features import fourier
-from ntkmmd_jax.networks.shipped import convnet, mlp, rebuild, restored
+from ntkmmd_jax.networks.shipped import convnet, fourier, mlp, rebuild, restored
 
 __all__ = [
     "Network",

@@ -7,6 +7,7 @@ permutes labels has p = 1 or no level. Flax's own complaints are put in words of
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from flax import errors
 
 from ntkmmd_jax._lib.precision import jit
 
@@ -25,14 +25,12 @@ _N_POINTS = 4
 _SAME_PLACE = 1e-5  # relative, of one row of two batches, by the same program
 _OTHER_PLACE = 0.03  # relative: other rows, or of a batch of another size, may round otherwise
 _WEIGHTS = "the weights that it was given are not its own, or are none of samples of this shape"
-_HINTS = {
-    errors.ScopeCollectionNotFound: _WEIGHTS,
-    errors.ScopeParamNotFoundError: _WEIGHTS,
-    errors.ScopeParamShapeError: _WEIGHTS,
-    errors.InvalidRngError: "it draws random numbers: set deterministic=True in its dropout",
-    errors.ModifyScopeVariableError: (
-        "it updates statistics of the batch: set use_running_average=True"
-    ),
+_HINTS = {  # by the names of flax's errors
+    "ScopeCollectionNotFound": _WEIGHTS,
+    "ScopeParamNotFoundError": _WEIGHTS,
+    "ScopeParamShapeError": _WEIGHTS,
+    "InvalidRngError": "it draws random numbers: set deterministic=True in its dropout",
+    "ModifyScopeVariableError": "it updates statistics of the batch: set use_running_average=True",
 }
 
 
@@ -50,14 +48,26 @@ class Explained:
         """The function, with errors of flax as `ValueError`."""
         try:
             return self.function(*arguments)
-        except errors.FlaxError as error:
+        except _flax_errors() as error:
             raise explanation(error) from error
 
+    @property
+    def module(self) -> Any:
+        """The module whose function it is; None of nnx, and of a method by its name."""
+        found = getattr(self.function, "module", None)
+        return getattr(self.function, "__self__", None) if found is None else found
 
-def explanation(error: errors.FlaxError) -> ValueError:
+
+def _flax_errors() -> tuple[type[Exception], ...]:
+    """Flax's complaints. Whoever raises one has imported it: we do not, as that takes its time."""
+    errors = sys.modules.get("flax.errors")
+    return () if errors is None else (errors.FlaxError,)
+
+
+def explanation(error: Exception) -> ValueError:
     """What an error of flax asks of the user."""
     reason = str(error).split(" (https://")[0]
-    hint = _HINTS.get(type(error), "it must be a pure function of parameters and samples")
+    hint = _HINTS.get(type(error).__name__, "it must be a pure function of parameters and samples")
     return ValueError(f"the flax module fails ({reason}): {hint}")
 
 
@@ -81,7 +91,7 @@ def _check(network: "Network", features: tuple[int, ...]) -> None:
     with jax.core.eval_context():  # while a test is traced, too
         try:
             values = _values(network, features)
-        except errors.FlaxError as error:
+        except _flax_errors() as error:
             raise explanation(error) from error
         except TypeError as error:
             reason = str(error).strip().splitlines()[0]

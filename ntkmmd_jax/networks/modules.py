@@ -13,27 +13,28 @@ from typing import TYPE_CHECKING, Any, Union
 
 import jax
 import jax.numpy as jnp
-from flax import core, linen
 
 from ntkmmd_jax.networks.check import Explained
 from ntkmmd_jax.networks.network import Network, Params, names_of
 
 # What stands for a network: one of ours, a flax module, or a bare pair (init, apply).
 if TYPE_CHECKING:
-    from flax import nnx
+    from flax import linen, nnx
 
 NetworkLike = Union[
-    Network, linen.Module, "nnx.Module", tuple[Callable[..., Any], Callable[..., Any]]
+    Network, "linen.Module", "nnx.Module", tuple[Callable[..., Any], Callable[..., Any]]
 ]
 
 
 def is_module(value: Any) -> bool:
-    """Whether a value is a module of flax, linen or nnx.
+    """Whether a value is a module of flax, linen or nnx."""
+    return _is_of("flax.linen", value) or _is_of("flax.nnx", value)
 
-    Whoever has one of nnx has imported it: we do not, as that takes a fifth of a second.
-    """
-    nnx = sys.modules.get("flax.nnx")
-    return isinstance(value, linen.Module) or (nnx is not None and isinstance(value, nnx.Module))
+
+def _is_of(library: str, value: Any) -> bool:
+    """Whoever has a module has imported its library; we do not, as that takes its time."""
+    found = sys.modules.get(library)
+    return found is not None and isinstance(value, found.Module)
 
 
 def as_network(network: NetworkLike) -> Network:
@@ -101,7 +102,7 @@ def from_flax(
         >>> from_flax(linen.Dense(1), frozen="bias").frozen
         ('bias',)
     """
-    if isinstance(module, linen.Module):
+    if _is_of("flax.linen", module):
         network = _from_linen(module, params, method)
     elif params is not None:
         raise ValueError(
@@ -131,6 +132,7 @@ def with_head(backbone: NetworkLike, head: NetworkLike) -> Network:
         head: Gives one number per sample from them: `linen.Dense(1)`, `mlp()`, ….
 
     Example:
+        >>> from flax import linen
         >>> critic = freeze(with_head(linen.Dense(8), linen.Dense(1)), "backbone")
         >>> x = jnp.ones((5, 3))
         >>> critic(critic.init(jax.random.key(0), x), x).shape
@@ -144,17 +146,19 @@ def with_head(backbone: NetworkLike, head: NetworkLike) -> Network:
     return Network(_HeadInit(*parts), _HeadApply(*parts), collection="params", **given)
 
 
-def _from_linen(module: linen.Module, params: Params | None, method: str | None) -> Network:
+def _from_linen(module: "linen.Module", params: Params | None, method: str | None) -> Network:
+    from flax import core
+
     apply = Explained(module.apply if method is None else _Method(module, method))
-    about = {"collection": "params", "module": module if method is None else None}
     if params is None:
-        return Network(Explained(module.init), apply, **about)
+        return Network(Explained(module.init), apply, collection="params")
     if "params" not in params:
         raise ValueError(
             "params must be what the module's apply takes, {'params': ..., ...}; "
             f"got {sorted(params)}: wrap the weights as {{'params': weights}}"
         )
-    return Network(_Weights(core.unfreeze(params)), apply, pretrained=True, **about)
+    weights = _Weights(core.unfreeze(params))
+    return Network(weights, apply, collection="params", pretrained=True)
 
 
 def _from_nnx(build: Callable[["nnx.Rngs"], Any], method: str | None) -> Network:
@@ -181,11 +185,11 @@ def _from_nnx(build: Callable[["nnx.Rngs"], Any], method: str | None) -> Network
 class _Method:
     """`apply` of a linen module by another method than `__call__`; equal for the same one."""
 
-    module: linen.Module
+    owner: "linen.Module"
     name: str
 
     def __call__(self, params: Params, x: jax.Array) -> Any:
-        return self.module.apply(params, x, method=self.name)
+        return self.owner.apply(params, x, method=self.name)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -27,7 +27,6 @@ class Network:
         recipe: `(constructor, options)` of a network of ours, so that it can be saved.
         pretrained: Whether θ0 are weights given by the user, the same for every key. They belong to
             points as they are, which the call by name therefore leaves as they are.
-        module: The flax module behind it, if any.
 
     Example:
         >>> def init(key, x):
@@ -44,10 +43,14 @@ class Network:
     collection: str | None = None
     recipe: tuple[str, tuple[tuple[str, Any], ...]] | None = None
     pretrained: bool = False
-    module: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "frozen", names_of(self.frozen))
+
+    @property
+    def module(self) -> Any:
+        """The flax module behind it, if any."""
+        return getattr(self.apply, "module", None)
 
     def __repr__(self) -> str:
         if self.recipe is None:

@@ -12,23 +12,14 @@ differences that are alike in all coordinates, |√d Δ_j| = |Δ|. A difference 
 out, and what only several of them show together is not seen.
 """
 
-import dataclasses
-import functools
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen
 
-from ntkmmd_jax._lib.checks import positive, whole
 from ntkmmd_jax._lib.normals import normal
-from ntkmmd_jax.networks.modules import from_flax
-from ntkmmd_jax.networks.network import Network
-from ntkmmd_jax.networks.shipped import CONSTRUCTORS
-
-LAWS = ("gaussian", "cauchy")
 
 
 class Fourier(linen.Module):
@@ -59,39 +50,3 @@ class Fourier(linen.Module):
 
 def _phases(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jax.random.uniform(key, shape, maxval=2 * math.pi)
-
-
-def fourier(
-    width: int = 512, *, law: str = "gaussian", scale: float = 1.0, additive: bool = False
-) -> Network:
-    """A network whose tangent kernel is that of random Fourier features.
-
-    Args:
-        width: m, the number of features.
-        law: Of the frequencies: "gaussian" for the Gaussian kernel exp(−|x − x'|²/2σ²), "cauchy"
-            for the Laplace kernel exp(−|x − x'|₁/σ).
-        scale: σ, in the units of the inputs.
-        additive: Whether every unit sees a single coordinate, in turn; of more coordinates than
-            units, as many as there are units, evenly spaced.
-
-    Example:
-        >>> network = fourier(64, law="cauchy", scale=0.5)
-        >>> x = jnp.ones((5, 3))
-        >>> network(network.init(jax.random.key(0), x), x).shape
-        (5,)
-    """
-    whole("width", width)
-    positive("scale", scale)
-    if law not in LAWS:
-        raise ValueError(f"unknown law {law!r} of the frequencies; use one of {LAWS}")
-    return _built(width=int(width), law=law, scale=float(scale), additive=bool(additive))
-
-
-@functools.cache
-def _built(**options: Any) -> Network:
-    """One object per configuration, so that equal networks share one compiled program."""
-    built = from_flax(Fourier(**options), frozen="frequencies")
-    return dataclasses.replace(built, recipe=("fourier", tuple(options.items())))
-
-
-CONSTRUCTORS["fourier"] = fourier

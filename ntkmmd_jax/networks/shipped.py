@@ -1,16 +1,24 @@
-"""The networks we ship: the paper's two, drawn at random, and how a saved one is rebuilt."""
+"""The networks we ship: the paper's two and random features, and how a saved one is rebuilt."""
 
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ntkmmd_jax._lib.checks import positive, whole
 from ntkmmd_jax._lib.files import FileError
-from ntkmmd_jax.networks.layers import INITIALIZATIONS, MLP, Activation, ConvNet, check_activation
-from ntkmmd_jax.networks.modules import NetworkLike, as_network, freeze, from_flax
+from ntkmmd_jax.networks.activations import Activation, check_activation
+from ntkmmd_jax.networks.check import Explained
+from ntkmmd_jax.networks.modules import NetworkLike, as_network, freeze
 from ntkmmd_jax.networks.network import Network
+
+if TYPE_CHECKING:
+    from ntkmmd_jax.networks.layers import MLP
+
+INITIALIZATIONS = ("paper", "he", "lecun", "ntk")
+LAWS = ("gaussian", "cauchy")
 
 
 def mlp(
@@ -36,7 +44,8 @@ def mlp(
         (5,)
     """
     widths = _sizes("widths", widths, "one per hidden layer")
-    return _built("mlp", MLP, train_readout, widths=widths, **_layers(activation, initialization))
+    options = {"widths": widths, **_layers(activation, initialization)}
+    return _built("mlp", *_frozen(train_readout), train_readout=train_readout, **options)
 
 
 def convnet(
@@ -62,19 +71,50 @@ def convnet(
     """
     (width,) = _sizes("width", width, "one")
     options = {"channels": _sizes("channels", channels, "one per convolution"), "width": width}
-    return _built(
-        "convnet", ConvNet, train_readout, **options, **_layers(activation, initialization)
-    )
+    options |= _layers(activation, initialization)
+    return _built("convnet", *_frozen(train_readout), train_readout=train_readout, **options)
+
+
+def fourier(
+    width: int = 512, *, law: str = "gaussian", scale: float = 1.0, additive: bool = False
+) -> Network:
+    """A network whose tangent kernel is that of random Fourier features.
+
+    Args:
+        width: m, the number of features.
+        law: Of the frequencies: "gaussian" for the Gaussian kernel exp(−|x − x'|²/2σ²), "cauchy"
+            for the Laplace kernel exp(−|x − x'|₁/σ).
+        scale: σ, in the units of the inputs.
+        additive: Whether every unit sees a single coordinate, in turn; of more coordinates than
+            units, as many as there are units, evenly spaced.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> network = fourier(64, law="cauchy", scale=0.5)
+        >>> x = jnp.ones((5, 3))
+        >>> network(network.init(jax.random.key(0), x), x).shape
+        (5,)
+    """
+    whole("width", width)
+    positive("scale", scale)
+    if law not in LAWS:
+        raise ValueError(f"unknown law {law!r} of the frequencies; use one of {LAWS}")
+    options = {"width": int(width), "law": law, "scale": float(scale), "additive": bool(additive)}
+    return _built("fourier", "frequencies", **options)
 
 
 def _sizes(name: str, sizes: Any, many: str) -> tuple[int, ...]:
     """Sizes of layers as Python ints; refuse what would be read as other numbers than meant."""
     single = isinstance(sizes, str | int | float | np.generic)
     given: tuple[Any, ...] = (sizes,) if single else tuple(sizes)
-    whole = all(isinstance(m, int | np.integer) and not isinstance(m, bool) for m in given)
-    if not given or not whole or min(given) < 1:
+    fit = all(isinstance(m, int | np.integer) and not isinstance(m, bool) for m in given)
+    if not given or not fit or min(given) < 1:
         raise ValueError(f"{name} must be positive whole numbers, {many}; got {sizes!r}")
     return tuple(map(int, given))
+
+
+def _frozen(train_readout: bool) -> tuple[str, ...]:
+    return () if train_readout else ("readout",)
 
 
 def _layers(activation: Activation, initialization: str) -> dict[str, Any]:
@@ -85,15 +125,55 @@ def _layers(activation: Activation, initialization: str) -> dict[str, Any]:
 
 
 @functools.cache
-def _built(name: str, module_class: type, train_readout: bool, **options: Any) -> Network:
+def _built(name: str, *frozen: str, train_readout: bool | None = None, **options: Any) -> Network:
     """One object per configuration, so that equal networks share one compiled program."""
-    module = module_class(**options)
-    recipe = (name, (*options.items(), ("train_readout", train_readout)))
-    return dataclasses.replace(
-        from_flax(module),
-        frozen=() if train_readout else ("readout",),
-        recipe=None if callable(options["activation"]) else recipe,
+    module = (name, tuple(options.items()))
+    told = {} if train_readout is None else {"train_readout": train_readout}
+    return Network(
+        Explained(_Shipped(*module, "init")),
+        Explained(_Shipped(*module, "apply")),
+        frozen=frozen,
+        collection="params",
+        recipe=None if callable(options.get("activation")) else (name, (*module[1], *told.items())),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Shipped:
+    """A function of a flax module of ours, made when it is asked for; equal for the same one.
+
+    To import flax takes a fifth of a second, and a program that is kept draws without it.
+    """
+
+    name: str
+    options: tuple[tuple[str, Any], ...]
+    function: str  # "init" or "apply"
+
+    @property
+    def module(self) -> Any:
+        return _module(self.name, self.options)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return getattr(self.module, self.function)(*arguments)
+
+
+@functools.cache
+def _module(name: str, options: tuple[tuple[str, Any], ...]) -> Any:
+    from ntkmmd_jax.networks import layers, random_features
+
+    modules = {
+        "mlp": layers.MLP,
+        "convnet": layers.ConvNet,
+        "fourier": random_features.Fourier,
+    }
+    return modules[name](**dict(options))
+
+
+def mlp_behind(network: Network) -> "MLP | None":
+    """The module of an `mlp`, with its widths, activation and initialization; None of others."""
+    from ntkmmd_jax.networks.layers import MLP
+
+    return network.module if isinstance(network.module, MLP) else None
 
 
 def rebuild(recipe: list | tuple) -> Network:
@@ -105,10 +185,14 @@ def rebuild(recipe: list | tuple) -> Network:
     name, options = recipe[0], {key: value for key, value in recipe[1]}
     if name == "freeze":
         return freeze(rebuild(options["network"]), *options["names"])
-    return CONSTRUCTORS[name](**options)
+    return _CONSTRUCTORS[name](**options)
 
 
-CONSTRUCTORS: dict[str, Callable[..., Network]] = {"mlp": mlp, "convnet": convnet}
+_CONSTRUCTORS: dict[str, Callable[..., Network]] = {
+    "mlp": mlp,
+    "convnet": convnet,
+    "fourier": fourier,
+}
 
 
 def restored(recipe: list | tuple | None, network: NetworkLike | None = None) -> Network:

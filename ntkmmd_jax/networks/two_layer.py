@@ -19,16 +19,19 @@ import jax.numpy as jnp
 
 from ntkmmd_jax._lib.quotient import gauss_legendre, has_kinks, quotient
 from ntkmmd_jax.measure import SignedMeasure, Visits
-from ntkmmd_jax.networks.layers import MLP, activation_fn
+from ntkmmd_jax.networks.activations import activation_fn
 from ntkmmd_jax.networks.network import Network, Params
+from ntkmmd_jax.networks.shipped import mlp_behind
 
 _GROUP = 16  # steps between two updates of W
 
 
 def applies(network: Network) -> bool:
     """Whether a network is f(x) = Σ_k a_k σ(w_k·x + b_k) with a frozen readout."""
-    module = network.module
-    return isinstance(module, MLP) and len(module.widths) == 1 and network.frozen == ("readout",)
+    if network.frozen != ("readout",):
+        return False
+    module = mlp_behind(network)
+    return module is not None and len(module.widths) == 1
 
 
 class _Units:

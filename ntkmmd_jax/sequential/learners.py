@@ -13,11 +13,10 @@ of √(2d), the root mean square distance between two points.
 
 import dataclasses
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from ntkmmd_jax._lib.checks import positive
 from ntkmmd_jax._lib.optimizer import updates
@@ -27,6 +26,9 @@ from ntkmmd_jax.networks import Params, as_network, mlp
 from ntkmmd_jax.sequential.payoff import Block
 from ntkmmd_jax.training.losses import named_loss
 from ntkmmd_jax.witness import Witness, velocity
+
+if TYPE_CHECKING:
+    import optax
 
 Learned = Any  # what a learner knows: a pytree of fixed shapes
 
@@ -162,7 +164,7 @@ class Trained(Learner):
 
     learning_rate: float = 0.01
     loss: str = "logistic"
-    optimizer: optax.GradientTransformation | None = None
+    optimizer: "optax.GradientTransformation | None" = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -175,8 +177,10 @@ class Trained(Learner):
         return (f"trained, {self.loss}, {self.described}",)
 
     @property
-    def transformation(self) -> optax.GradientTransformation:
+    def transformation(self) -> "optax.GradientTransformation":
         """The optimizer in use."""
+        import optax
+
         return self.optimizer or optax.adam(self.learning_rate)
 
     def init(self, key: jax.Array, features: tuple[int, ...]) -> TrainedState:

@@ -9,18 +9,20 @@ whatever the batch size, and k of n samples α k/n. The paper's "effective learn
 """
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from ntkmmd_jax._lib.checks import positive, whole
 from ntkmmd_jax._lib.padding import is_full, random_order
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.measure import Visits
 from ntkmmd_jax.training.losses import named_loss
+
+if TYPE_CHECKING:
+    import optax  # only training by steps of its own imports it: it takes a while
 
 _RATE = 0.1
 
@@ -50,7 +52,7 @@ class SGD:
     batch_size: int | None = static(default=1)
     epochs: int = static(default=1)
     momentum: float = static(default=0.0)
-    optimizer: optax.GradientTransformation | None = static(default=None)
+    optimizer: "optax.GradientTransformation | None" = static(default=None)
     shuffle: bool = static(default=True)
     loss: str = static(default="linear")
 
@@ -65,6 +67,8 @@ class SGD:
             self._check_optimizer()
 
     def _check_optimizer(self) -> None:
+        import optax
+
         if not isinstance(self.optimizer, optax.GradientTransformation):
             raise TypeError(
                 "optimizer must be an optax GradientTransformation, such as optax.adam(1e-3); "
@@ -78,8 +82,10 @@ class SGD:
                 f"got learning_rate={rate!r}, momentum={self.momentum!r} beside it"
             )
 
-    def transformation(self) -> optax.GradientTransformation:
+    def transformation(self) -> "optax.GradientTransformation":
         """The optax optimizer that makes the steps."""
+        import optax
+
         return self.optimizer or optax.sgd(self.learning_rate, momentum=self.momentum or None)
 
     @property

@@ -28,6 +28,7 @@ from ntkmmd_jax.calibration import labellings
 from ntkmmd_jax.measure import held_out, split, split_sizes
 from ntkmmd_jax.networks import Network, check_network
 from ntkmmd_jax.pooled import Pooled, in_bucket, pooled, split_pooled
+from ntkmmd_jax.twosample import kept
 from ntkmmd_jax.twosample.calibrations import (
     Calibration,
     Permuting,
@@ -110,9 +111,11 @@ class TwoSampleTest:
         for network in self.networks:
             check_network(network, x.shape[1:])
         if not isinstance(x, Tracer):
-            _forget_programs()
+            kept.forget_beyond(_PROGRAMS, run_program, run_quickly)
         given = in_bucket(x, y) if bucket else (x, y) if within is None else (x, y, within)
-        found = (run_quickly if soon else run_program)(self, as_key(key), given)
+        kind, program = ("quick", run_quickly) if soon else ("test", run_program)
+        arguments = (self, as_key(key), given)  # in a bucket not traced, of shapes that come again
+        found = kept.run(kind, program, *arguments) if bucket else program(*arguments)
         result = dataclasses.replace(found, n_x=len(x), n_y=len(y))
         result.warn_if_powerless()
         return result
@@ -274,16 +277,6 @@ class TwoSampleTest:
         """Refuse sizes at which the level cannot be reached; warn where a limit law fails."""
         self.check_samples(n_x, n_y, features)
         self.calibrated_by.check_sizes(self, n_x, n_y)
-
-
-def _forget_programs() -> None:
-    """Drop compiled tests when they are many, as after many different sample sizes.
-
-    A program holds up to 700 memory maps: with none left of Linux's 65,530, compiling would crash.
-    """
-    for programs in (run_program, run_quickly):
-        if programs._cache_size() >= _PROGRAMS:  # jit's own
-            programs.clear_cache()
 
 
 def _run(test: TwoSampleTest, key: jax.Array, samples: Any) -> TwoSampleResult:

@@ -24,7 +24,7 @@ from ntkmmd_jax.kernels.filtered import LONGEST
 from ntkmmd_jax.kernels.units import GradientUnits, KernelUnits, RadialUnits
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
-from ntkmmd_jax.networks.random_features import LAWS
+from ntkmmd_jax.networks.shipped import LAWS
 from ntkmmd_jax.twosample.fused_witness import FusedWitness, UnitsWitness
 from ntkmmd_jax.witness import Witness, inner, velocity
 

@@ -9,10 +9,9 @@ or, if exact, by its "asymptotic" law. "theory" takes the threshold of the paper
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
-import optax
 
 from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.records import record, static
@@ -27,6 +26,9 @@ from ntkmmd_jax.twosample.evidence import Permuted, Pool, Samples
 from ntkmmd_jax.twosample.learning import WitnessTest
 from ntkmmd_jax.twosample.witnessed import ExactHeldOut, ExactWhole, WitnessEvidence
 from ntkmmd_jax.witness import Witness, exact_witness, inner, velocity
+
+if TYPE_CHECKING:
+    import optax
 
 
 @record
@@ -162,7 +164,7 @@ class NetMMD(WitnessTest):
     batch_size: int | None = static(default=1)  # None: full-batch gradient descent
     epochs: int = static(default=1)
     momentum: float = static(default=0.0)
-    optimizer: optax.GradientTransformation | None = static(default=None)  # instead of plain SGD
+    optimizer: "optax.GradientTransformation | None" = static(default=None)  # instead of plain SGD
     shuffle: bool = static(default=True)
     loss: str = static(default="linear")
 

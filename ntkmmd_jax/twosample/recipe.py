@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ntkmmd_jax import twosample
 from ntkmmd_jax._lib.files import fields_of, plain
 from ntkmmd_jax.networks import Network, restored
 from ntkmmd_jax.sequential import recipe as wagers
@@ -48,6 +49,8 @@ def recipe(test: TwoSampleTest) -> dict[str, Any]:
 def from_recipe(made: dict[str, Any], network: Any = None) -> TwoSampleTest:
     """The test of a recipe; `network` if it was a function of the user's own."""
     module = made.get("module")  # of one of the user's own; defined again, the last counts
+    if module is None and made["class"] in twosample.__all__:
+        getattr(twosample, made["class"])  # ours are imported when they are asked for
     classes = {cls.__name__: cls for cls in _tests(TwoSampleTest) if _module(cls) == module}
     if made["class"] not in classes:
         where = "" if module is None else f" of {module}: import that module first"

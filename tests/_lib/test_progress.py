@@ -67,7 +67,7 @@ def test_jax_still_has_these_events():
         jax.jit(lambda x: jnp.cos(x) * time.time())(jnp.ones(3))
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
-    assert seen.index(progress._LOWERED) < seen.index(progress._COMPILED)
+    assert seen.index(progress._LOWERED) < seen.index(progress.COMPILED)
 
 
 def test_one_at_a_time(terminal):

@@ -7,7 +7,7 @@ import pytest
 from flax import linen
 
 from ntkmmd_jax._lib.quotient import has_kinks, quadrature, quotient, remainder
-from ntkmmd_jax.networks.layers import softplus
+from ntkmmd_jax.networks.activations import softplus
 
 X = np.random.default_rng(0).normal(size=(6, 4, 4)).astype(np.float32)
 AT, DIRECTION = (

@@ -14,7 +14,8 @@ from ntkmmd_jax.networks import (
     mlp,
     rebuild,
 )
-from ntkmmd_jax.networks.layers import INITIALIZATIONS, convolved, max_pooled
+from ntkmmd_jax.networks.layers import convolved, max_pooled
+from ntkmmd_jax.networks.shipped import INITIALIZATIONS
 
 KEY = jax.random.key(0)
 X = jax.random.normal(jax.random.key(1), (7, 5))

@@ -5,17 +5,21 @@
 Unless the choice has changed, the brackets are exactly 0. Nothing else is divided by t.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import JaxprEqn
 
 from ntkmmd_jax._lib.quotient.kinks import LINEAR, floating
 from ntkmmd_jax._lib.quotient.moving import Moving, NoQuotient, bind, both_ends, gaps, moved, parts
+
+if TYPE_CHECKING:
+    from jax.extend.core import JaxprEqn
 
 
 def chosen(ends: tuple[list, list], before: Callable, after: Callable, rise: list, t: Any) -> list:

@@ -6,13 +6,14 @@ d = d_a b' + a d_b; a smooth function averages its derivatives over its own segm
 chooses (max, `where`, an index) is in `choices`.
 """
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
 from ntkmmd_jax._lib.quotient import choices
 from ntkmmd_jax._lib.quotient.kinks import (
@@ -25,6 +26,9 @@ from ntkmmd_jax._lib.quotient.kinks import (
 )
 from ntkmmd_jax._lib.quotient.moving import Moving, NoQuotient, bind, both_ends, gaps, moved, parts
 from ntkmmd_jax._lib.quotient.quadrature import bend, displaced, mean_slope
+
+if TYPE_CHECKING:
+    from jax.extend.core import Jaxpr, JaxprEqn
 
 _NODES = 5  # a step of one primitive: cheap beside a pass through the whole network
 
@@ -40,6 +44,8 @@ def carried(function: Callable, at: Any, direction: Any, time: Any, part: str) -
 
 def _run(jaxpr: Jaxpr, consts: list, inputs: list, t: Any) -> list:
     """Evaluate a jaxpr on values that move and values that do not."""
+    from jax.extend.core import Literal  # here: with it comes all of Pallas
+
     known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *inputs], strict=True))
 
     def read(variable: Any) -> Any:

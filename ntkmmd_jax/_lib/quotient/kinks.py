@@ -5,13 +5,17 @@ derivative. Across a kink (relu, max pooling, a `where` on what moves) it does n
 then takes differences primitive by primitive, by the four kinds of them that stand here.
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Jaxpr, JaxprEqn, Literal
+
+if TYPE_CHECKING:
+    from jax.extend.core import Jaxpr, JaxprEqn
 
 
 def _names(text: str) -> frozenset[str]:
@@ -90,6 +94,8 @@ def is_smooth(eqn: JaxprEqn) -> bool:
 
 def _paths(jaxpr: Jaxpr, inputs: list[Path]) -> list[Path]:
     """The paths of a jaxpr's outputs, from those of its inputs."""
+    from jax.extend.core import Literal  # here: with it comes all of Pallas
+
     paths: dict[Any, Path] = dict(zip(jaxpr.invars, inputs, strict=True))
 
     def read(variable: Any) -> Path:

@@ -1,13 +1,17 @@
 """A value on its way from θ to θ + t v, and primitives applied to parts of such values."""
 
+from __future__ import annotations
+
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import JaxprEqn
 
 from ntkmmd_jax._lib.quotient.kinks import floating
+
+if TYPE_CHECKING:
+    from jax.extend.core import JaxprEqn
 
 
 @dataclasses.dataclass(frozen=True)
