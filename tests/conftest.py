@@ -1,6 +1,7 @@
 """Shared data of the tests, and the band in which a Monte Carlo rate must lie."""
 
 import dataclasses
+import gc
 import os
 import shutil
 import tempfile
@@ -42,6 +43,16 @@ contract._PROGRAMS = 10**9
 
 # Types meet only where the code says so: int32 with float32 is an error in every test.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+# JAX makes hundreds of thousands of lasting objects and hardly a cycle: to look for cycles as often
+# as Python does by default would take a tenth of the time.
+gc.set_threshold(50_000, 20, 10)
+
+
+def pytest_collection_finish():
+    """What has been imported stays."""
+    gc.freeze()
 
 
 def pytest_unconfigure():
