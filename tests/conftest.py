@@ -20,11 +20,12 @@ if QUICK not in os.environ.get("XLA_FLAGS", ""):  # workers have the flags of th
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
 
 # One cache for one run: workers, notebooks and processes that tests start share their programs.
+# With JAX_COMPILATION_CACHE_DIR the next run has them too, and takes half the time.
 PROGRAMS = None
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     PROGRAMS = tempfile.mkdtemp(prefix="ntkmmd-programs-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = PROGRAMS
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 # Batched LAPACK on small matrices: threads of its own would only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -70,11 +71,12 @@ def compiled_tests():
 def few_programs():
     """Drop compiled programs when they hold many memory maps, of which Linux gives 65,530.
 
-    A program has some hundred; without maps left, the next compilation is a segmentation fault.
+    A program has some dozens, up to hundreds, and a module's are up to 15,000; without maps left,
+    the next compilation is a segmentation fault.
     """
     yield
     maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > 15_000:
+    if maps.exists() and maps.read_bytes().count(b"\n") > 30_000:
         jax.clear_caches()
 
 
