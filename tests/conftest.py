@@ -1,6 +1,7 @@
 """Shared data of the tests, and the band in which a Monte Carlo rate must lie."""
 
 import dataclasses
+import gc
 import os
 import shutil
 import tempfile
@@ -19,11 +20,12 @@ if QUICK not in os.environ.get("XLA_FLAGS", ""):  # workers have the flags of th
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
 
 # One cache for one run: workers, notebooks and processes that tests start share their programs.
+# With JAX_COMPILATION_CACHE_DIR the next run has them too, and takes half the time.
 PROGRAMS = None
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     PROGRAMS = tempfile.mkdtemp(prefix="ntkmmd-programs-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = PROGRAMS
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 # Batched LAPACK on small matrices: threads of its own would only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -44,6 +46,16 @@ contract._PROGRAMS = 10**9
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
+# JAX makes hundreds of thousands of lasting objects and hardly a cycle: to look for cycles as often
+# as Python does by default would take a tenth of the time.
+gc.set_threshold(50_000, 20, 10)
+
+
+def pytest_collection_finish():
+    """What has been imported stays."""
+    gc.freeze()
+
+
 def pytest_unconfigure():
     """Whoever made the folder of programs removes it: the master, when its workers are done."""
     if PROGRAMS is not None:
@@ -59,11 +71,12 @@ def compiled_tests():
 def few_programs():
     """Drop compiled programs when they hold many memory maps, of which Linux gives 65,530.
 
-    A program has some hundred; without maps left, the next compilation is a segmentation fault.
+    A program has some dozens, up to hundreds, and a module's are up to 15,000; without maps left,
+    the next compilation is a segmentation fault.
     """
     yield
     maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > 15_000:
+    if maps.exists() and maps.read_bytes().count(b"\n") > 30_000:
         jax.clear_caches()
 
 

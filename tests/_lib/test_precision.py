@@ -4,6 +4,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
 
@@ -18,9 +19,17 @@ OWN_JIT = ("_lib/precision.py", "_lib/neural_tangents.py", "networks/check.py") 
 FLOAT32, HIGH, DEFAULT = (getattr(jax.lax.Precision, n) for n in ("HIGHEST", "HIGH", "DEFAULT"))
 KEY, X = jax.random.key(0), jnp.ones((6, 3))
 NETWORK, DEEP, IMAGES = ntk.mlp(4), ntk.mlp((4, 4)), ntk.convnet((2,), width=4)
-PARAMS, DEEP_PARAMS = (network.init(KEY, X) for network in (NETWORK, DEEP))
 PICTURES = jnp.ones((2, 12, 12))
-IMAGE_PARAMS = IMAGES.init(KEY, PICTURES)
+
+
+def parameters(network, x):
+    """Of the right shapes: programs are looked at here, and not run."""
+    shapes = jax.eval_shape(network.init, KEY, x)
+    return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+
+
+PARAMS, DEEP_PARAMS = (parameters(network, X) for network in (NETWORK, DEEP))
+IMAGE_PARAMS = parameters(IMAGES, PICTURES)
 NAMES = {"bfloat16": DEFAULT, "tensorfloat32": HIGH, "float32": FLOAT32}
 
 

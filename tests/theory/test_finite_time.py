@@ -16,7 +16,7 @@ X, Y = (
     for k, n in ((0, 14), (1, 9))
 )
 MEASURE, NEW = signed_measure(X, Y), X[::-1] + 0.1
-PARAMS = NETWORK.init(jax.random.key(0), X)
+PARAMS = jax.jit(NETWORK.init)(jax.random.key(0), X)
 
 
 def by_eigenvalues(time):

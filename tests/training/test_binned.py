@@ -14,7 +14,7 @@ from ntkmmd_jax.training import binned, doubling
 from ntkmmd_jax.witness import bin_gradients, exact_witness
 
 NETWORK = mlp(8)
-PARAMS = NETWORK.init(jax.random.key(0), jnp.zeros((1, 3)))
+PARAMS = jax.jit(NETWORK.init)(jax.random.key(0), jnp.zeros((1, 3)))
 X, Y = (np.random.default_rng(k).normal(size=(300, 3)).astype(np.float32) for k in (1, 2))
 SMALL = {"bins": 8, "chunk": 2}  # keeps 8 points
 
