@@ -4,17 +4,21 @@ T goes with the sizes of both as it does under H0. What blocks cut of the memory
 up for by the ratio of V's of a Gaussian kernel with and without the cut (`dependence`).
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax import calibration
+from ntkmmd_jax._lib.padding import at_most, evenly
 from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax.changepoint.by_rows import world_of
-from ntkmmd_jax.changepoint.chart import Chart, evenly
+from ntkmmd_jax.changepoint.chart import Chart, learned, whole_windows
 from ntkmmd_jax.changepoint.dependence import Dependence
 from ntkmmd_jax.changepoint.law import Moments, World
-from ntkmmd_jax.changepoint.rows import GaussianRows
+from ntkmmd_jax.changepoint.rows import GaussianRows, Rows
 from ntkmmd_jax.changepoint.threshold import (
     NEARBY,
     Threshold,
@@ -34,6 +38,7 @@ def of_test(
     key: jax.Array,
     chart: Chart,
     reference: jax.Array,
+    n: jax.Array,
     *,
     window: int,
     stride: int,
@@ -44,15 +49,19 @@ def of_test(
     size: int,
 ) -> Threshold:
     """The threshold of a chart with a reference of `size` frames in use."""
-    world, growth = _world(reference, window, block)
+    world, growth = _world(reference, n, window, block)
     keys, options = jax.random.split(key, draws), {"window": window, "size": size}
+    given, half = (keys, chart, reference, n, world, growth), int(n) // 2
     if arl is None:
-        values, scales = _pairs(keys, chart, reference, world, growth, **options)
+        options |= {"small": min(window, half)}
+        rest = whole_windows(int(n) - options["small"], window)
+        values, scales = _pairs(*given, **options, other=min(size, rest))
         at = [calibration.threshold(values, p) for p in (level, NEARBY * level)]
         return _trusted(chart, jnp.stack(at), scales, world, window)
     looks = look_counts(horizon_of(window, stride, arl), window, stride)
-    options |= {"looks": tuple(looks.tolist())}
-    values, scales = _streams(keys, chart, reference, world, growth, **options)
+    rest = whole_windows(int(n) - half, window)
+    options |= {"looks": tuple(looks.tolist()), "other": min(size, rest)}
+    values, scales = _streams(*given, **options)
     pair, ratio = by_streams(np.asarray(values), looks, window, level, arl)
     return _trusted(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
 
@@ -60,7 +69,9 @@ def of_test(
 def of_cusum(
     key: jax.Array,
     chart: Chart,
+    rows: Rows | None,
     reference: jax.Array,
+    n: jax.Array,
     *,
     window: int,
     stride: int,
@@ -76,13 +87,19 @@ def of_cusum(
     Reference and streams are resampled, of as many frames as they have: so references differ from
     what follows them by as much as they do, in what they add to every η too. Frames are in the
     coordinates of the reference, in which those that follow it spread more than its own (`law`).
+    With rows of a kernel, η of all looks are sums over one Gram matrix; else a witness learns for
+    each.
     """
-    world, growth = _world(reference, window, block)
+    world, growth = _world(reference, n, window, block)
     horizon = max(horizon_of(window, stride, arl), 2 * _SETTLED * window)
     looks = look_counts(horizon, window, stride)
     options = {"window": window, "size": size, "looks": tuple(looks.tolist())}
     keys = jax.random.split(key, draws)
-    values, scales = _gains(keys, chart, reference, world, growth, **options)
+    if rows is None:
+        values, scales = _gains(keys, chart, reference, n, world, growth, **options)
+    else:
+        given = keys, chart, rows, reference, n, world, growth
+        values, scales = _gains_by_rows(*given, **options)
     unit = jnp.std(values)
     totals = np.asarray(cusum(values / unit - drift))
     pair, ratio = by_streams(totals, looks, _SETTLED * window, level, arl)
@@ -99,16 +116,21 @@ def _trusted(
     return trusted(pair, scales, plain, world, **about, **options)
 
 
-@jit(static_argnames="window")
-def _world(reference: jax.Array, window: int, block: int | None) -> tuple[World, jax.Array]:
+def _world_and_growth(
+    reference: jax.Array, n: jax.Array, window: int, block: int | None
+) -> tuple[World, jax.Array]:
     """The world of a Gaussian kernel, and V of a window over what blocks leave of it."""
-    rows = GaussianRows(median_bandwidth(reference[:_MEDIAN]).reshape(1))
-    world = world_of(rows, reference, window, block)
+    some = reference[:_MEDIAN]
+    rows = GaussianRows(median_bandwidth(some, at_most(n, len(some))).reshape(1))
+    world = world_of(rows, reference, window, block, n)
     covariances = world.remembers.covariances
     lag = jnp.arange(len(covariances), dtype=covariances.dtype)
     cut = jnp.maximum(1 - lag / world.block.astype(lag.dtype), 0)
     left = Dependence(covariances * cut, world.remembers.order)
     return world, world.remembers.mean(window) / left.mean(window)
+
+
+_world = soon(_world_and_growth, static_argnames="window")
 
 
 def cusum(gains: jax.Array) -> jax.Array:
@@ -117,15 +139,22 @@ def cusum(gains: jax.Array) -> jax.Array:
     return total - jnp.minimum(jax.lax.cummin(total, axis=total.ndim - 1), 0)
 
 
-def _parts(key: jax.Array, world: World, n: int, most: int) -> tuple[jax.Array, jax.Array]:
-    """Frames of the first so many places of shuffled blocks, and all others in their order."""
+def _parts(
+    key: jax.Array, world: World, places: int, n: jax.Array, most: Any
+) -> tuple[jax.Array, jax.Array]:
+    """Frames in the order of shuffled blocks, and those beyond the first so many in their own.
+
+    Of a bucket: what is not real comes last in both.
+    """
     k_shift, k_order = jax.random.split(key)
-    at = (jnp.arange(n) + jax.random.randint(k_shift, (), 0, n)) % n
-    order = jnp.argsort(jax.random.uniform(k_order, (n,))[at // world.block], stable=True)
-    return order[:most], jnp.sort(order[most:])
+    row = jnp.arange(places)
+    at = (row + jax.random.randint(k_shift, (), 0, n)) % n
+    block = jax.random.uniform(k_order, (places,))[at // world.block]
+    order = jnp.argsort(jnp.where(row < n, block, 1), stable=True)
+    return order, jnp.sort(jnp.where(row < most, places, order))
 
 
-def _resampled(key: jax.Array, world: World, n: int, length: int) -> jax.Array:
+def _resampled(key: jax.Array, world: World, n: jax.Array, length: int) -> jax.Array:
     """So many of n places, in blocks on a circle."""
     at = jnp.arange(length)
     return (jax.random.randint(key, (length,), 0, n)[at // world.block] + at % world.block) % n
@@ -152,42 +181,39 @@ def _rescaled(
     return centre + (values - centre) * sizes**order * variance ** (order or 1)
 
 
-@jit(static_argnames=("window", "size"))
+@jit(static_argnames=("window", "size", "small", "other"))
 def _pairs(
-    keys: jax.Array, chart: Chart, reference: jax.Array, world: World, growth: jax.Array,
-    *, window: int, size: int,
+    keys: jax.Array, chart: Chart, reference: jax.Array, n: jax.Array, world: World,
+    growth: jax.Array, *, window: int, size: int, small: int, other: int,
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
     """T between a window and a reference of disjoint blocks, and the scales f."""
-    n = len(reference)
-    small = min(window, n // 2)
-    other = min(size, n - small)
     sizes = (1 / window + 1 / size) / (1 / small + 1 / other)
 
     def draw(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_parts, k_scale, k_look = jax.random.split(key, 3)
-        picked, rest = _parts(k_parts, world, n, small)
+        order, rest = _parts(k_parts, world, len(reference), n, small)
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        value = chart(k_look, reference[rest[evenly(len(rest), other)]], reference[picked])
+        kept = reference[rest[evenly(n - small, other)]]
+        value = chart(k_look, kept, reference[order[:small]])
         return _rescaled(chart, value, sizes, growth / scale), scale
 
     return jax.lax.map(draw, keys, batch_size=AT_ONCE)
 
 
-@jit(static_argnames=("window", "size", "looks"))
+@jit(static_argnames=("window", "size", "other", "looks"))
 def _streams(
-    keys: jax.Array, chart: Chart, reference: jax.Array, world: World, growth: jax.Array,
-    *, window: int, size: int, looks: tuple[int, ...],
+    keys: jax.Array, chart: Chart, reference: jax.Array, n: jax.Array, world: World,
+    growth: jax.Array, *, window: int, size: int, other: int, looks: tuple[int, ...],
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
     """T at the looks of a stream of blocks of one half, against the other half."""
-    n, horizon = len(reference), looks[-1]
-    other = min(size, n - n // 2)
+    half, horizon = n // 2, looks[-1]
     sizes = (1 / window + 1 / size) / (1 / window + 1 / other)
 
     def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_parts, k_stream, k_scale, k_looks = jax.random.split(key, 4)
-        half, rest = _parts(k_parts, world, n, n // 2)
-        frames = reference[half[_resampled(k_stream, world, n // 2, horizon)]]
-        kept = reference[rest[evenly(len(rest), other)]]
+        order, rest = _parts(k_parts, world, len(reference), n, half)
+        frames = reference[order[_resampled(k_stream, world, half, horizon)]]
+        kept = reference[rest[evenly(n - half, other)]]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
         values = _watched(k_looks, chart, kept, frames, looks, window)
         return _rescaled(chart, values, sizes, growth / scale), scale
@@ -197,11 +223,11 @@ def _streams(
 
 @jit(static_argnames=("window", "size", "looks"))
 def _gains(
-    keys: jax.Array, chart: Chart, reference: jax.Array, world: World, growth: jax.Array,
-    *, window: int, size: int, looks: tuple[int, ...],
+    keys: jax.Array, chart: Chart, reference: jax.Array, n: jax.Array, world: World,
+    growth: jax.Array, *, window: int, size: int, looks: tuple[int, ...],
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
     """η at the looks of a stream of blocks of the reference, against such blocks."""
-    n, horizon = len(reference), looks[-1]
+    horizon = looks[-1]
 
     def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_reference, k_stream, k_scale, k_looks = jax.random.split(key, 4)
@@ -212,3 +238,33 @@ def _gains(
         return values * (growth / scale) ** (chart.test.null_order or 1), scale
 
     return jax.lax.map(run, keys)
+
+
+@jit(static_argnames=("window", "size", "looks"))
+def _gains_by_rows(
+    keys: jax.Array, chart: Chart, rows: Rows, reference: jax.Array, n: jax.Array, world: World,
+    growth: jax.Array, *, window: int, size: int, looks: tuple[int, ...],
+) -> tuple[jax.Array, jax.Array]:  # fmt: skip
+    """The same of a fixed kernel: η = ⟨φ_learned − φ_old, φ_scored − φ_new⟩, of means of φ."""
+    gram = world_of(rows, reference, window, world.block, n).gram
+    some, held, horizon = learned(size, window), chart.held, looks[-1]
+
+    def against(picked: jax.Array) -> jax.Array:  # their mean, in a product with every frame
+        return jnp.zeros(len(gram)).at[picked].add(1 / len(picked)) @ gram
+
+    def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        k_reference, k_stream, k_scale = jax.random.split(key, 3)
+        kept = _resampled(k_reference, world, world.n, size)
+        frames = _resampled(k_stream, world, world.n, horizon)
+        of_learned, of_scored = against(kept[some]), against(kept[~some])
+
+        def look(count: jax.Array) -> jax.Array:
+            seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
+            old, new = seen[:-held], seen[-held:]
+            of_old = gram[old[:, None], new].mean() - of_scored[old].mean()
+            return of_learned[kept[~some]].mean() - of_learned[new].mean() + of_old
+
+        _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
+        return jax.vmap(look)(jnp.asarray(looks)) * growth / scale, scale
+
+    return jax.lax.map(run, keys, batch_size=AT_ONCE)
