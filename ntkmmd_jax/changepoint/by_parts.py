@@ -15,10 +15,10 @@ from ntkmmd_jax._lib.padding import at_most, evenly
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax.changepoint.by_rows import world_of
-from ntkmmd_jax.changepoint.chart import Chart, learned, whole_windows
+from ntkmmd_jax.changepoint.chart import Chart, whole_windows
 from ntkmmd_jax.changepoint.dependence import Dependence
 from ntkmmd_jax.changepoint.law import Moments, World
-from ntkmmd_jax.changepoint.rows import GaussianRows, Rows
+from ntkmmd_jax.changepoint.rows import GaussianRows
 from ntkmmd_jax.changepoint.threshold import (
     NEARBY,
     Threshold,
@@ -31,7 +31,6 @@ from ntkmmd_jax.kernels import median_bandwidth
 from ntkmmd_jax.twosample.pilot import AT_ONCE
 
 _MEDIAN = 1000  # frames of the median distance
-_SETTLED = 8  # windows after which W has forgotten its start
 
 
 def of_test(
@@ -49,7 +48,7 @@ def of_test(
     size: int,
 ) -> Threshold:
     """The threshold of a chart with a reference of `size` frames in use."""
-    world, growth = _world(reference, n, window, block)
+    world, growth = world_and_growth(reference, n, window, block)
     keys, options = jax.random.split(key, draws), {"window": window, "size": size}
     given, half = (keys, chart, reference, n, world, growth), int(n) // 2
     if arl is None:
@@ -57,59 +56,19 @@ def of_test(
         rest = whole_windows(int(n) - options["small"], window)
         values, scales = _pairs(*given, **options, other=min(size, rest))
         at = [calibration.threshold(values, p) for p in (level, NEARBY * level)]
-        return _trusted(chart, jnp.stack(at), scales, world, window)
+        return trusted_by(chart, jnp.stack(at), scales, world, window)
     looks = look_counts(horizon_of(window, stride, arl), window, stride)
     rest = whole_windows(int(n) - half, window)
     options |= {"looks": tuple(looks.tolist()), "other": min(size, rest)}
     values, scales = _streams(*given, **options)
     pair, ratio = by_streams(np.asarray(values), looks, window, level, arl)
-    return _trusted(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
+    return trusted_by(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
 
 
-def of_cusum(
-    key: jax.Array,
-    chart: Chart,
-    rows: Rows | None,
-    reference: jax.Array,
-    n: jax.Array,
-    *,
-    window: int,
-    stride: int,
-    level: float,
-    arl: float | None,
-    draws: int,
-    block: int | None,
-    size: int,
-    drift: float,
-) -> tuple[Threshold, jax.Array]:
-    """The threshold of the CUSUM of a chart of η, and the standard deviation of η.
-
-    Reference and streams are resampled, of as many frames as they have: so references differ from
-    what follows them by as much as they do, in what they add to every η too. Frames are in the
-    coordinates of the reference, in which those that follow it spread more than its own (`law`).
-    With rows of a kernel, η of all looks are sums over one Gram matrix; else a witness learns for
-    each.
-    """
-    world, growth = _world(reference, n, window, block)
-    horizon = max(horizon_of(window, stride, arl), 2 * _SETTLED * window)
-    looks = look_counts(horizon, window, stride)
-    options = {"window": window, "size": size, "looks": tuple(looks.tolist())}
-    keys = jax.random.split(key, draws)
-    if rows is None:
-        values, scales = _gains(keys, chart, reference, n, world, growth, **options)
-    else:
-        given = keys, chart, rows, reference, n, world, growth
-        values, scales = _gains_by_rows(*given, **options)
-    unit = jnp.std(values)
-    totals = np.asarray(cusum(values / unit - drift))
-    pair, ratio = by_streams(totals, looks, _SETTLED * window, level, arl)
-    found = _trusted(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
-    return found, unit * (1 + world.own)
-
-
-def _trusted(
+def trusted_by(
     chart: Chart, pair: jax.Array, scales: jax.Array, world: World, window: int, **options: float
 ) -> Threshold:
+    """The threshold of a chart whose T, or η, has no moments in closed form, and its doubt."""
     plain = Moments(jnp.zeros(window), jnp.ones(window))
     about = {"centre": 0.0 if chart.held else chart.test.null_centre}
     about |= {"order": chart.test.null_order or 1.0}
@@ -130,13 +89,7 @@ def _world_and_growth(
     return world, world.remembers.mean(window) / left.mean(window)
 
 
-_world = soon(_world_and_growth, static_argnames="window")
-
-
-def cusum(gains: jax.Array) -> jax.Array:
-    """W_t = max(0, W_{t−1} + gain_t) along the last axis."""
-    total = jnp.cumsum(gains, axis=-1)
-    return total - jnp.minimum(jax.lax.cummin(total, axis=total.ndim - 1), 0)
+world_and_growth = soon(_world_and_growth, static_argnames="window")
 
 
 def _parts(
@@ -154,13 +107,13 @@ def _parts(
     return order, jnp.sort(jnp.where(row < most, places, order))
 
 
-def _resampled(key: jax.Array, world: World, n: jax.Array, length: int) -> jax.Array:
+def resampled(key: jax.Array, world: World, n: jax.Array, length: int) -> jax.Array:
     """So many of n places, in blocks on a circle."""
     at = jnp.arange(length)
     return (jax.random.randint(key, (length,), 0, n)[at // world.block] + at % world.block) % n
 
 
-def _watched(
+def watched(
     key: jax.Array, chart: Chart, reference: jax.Array, frames: jax.Array,
     looks: tuple[int, ...], window: int,
 ) -> jax.Array:  # fmt: skip
@@ -212,59 +165,10 @@ def _streams(
     def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_parts, k_stream, k_scale, k_looks = jax.random.split(key, 4)
         order, rest = _parts(k_parts, world, len(reference), n, half)
-        frames = reference[order[_resampled(k_stream, world, half, horizon)]]
+        frames = reference[order[resampled(k_stream, world, half, horizon)]]
         kept = reference[rest[evenly(n - half, other)]]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        values = _watched(k_looks, chart, kept, frames, looks, window)
+        values = watched(k_looks, chart, kept, frames, looks, window)
         return _rescaled(chart, values, sizes, growth / scale), scale
 
     return jax.lax.map(run, keys)
-
-
-@jit(static_argnames=("window", "size", "looks"))
-def _gains(
-    keys: jax.Array, chart: Chart, reference: jax.Array, n: jax.Array, world: World,
-    growth: jax.Array, *, window: int, size: int, looks: tuple[int, ...],
-) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-    """η at the looks of a stream of blocks of the reference, against such blocks."""
-    horizon = looks[-1]
-
-    def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        k_reference, k_stream, k_scale, k_looks = jax.random.split(key, 4)
-        kept = reference[_resampled(k_reference, world, n, size)]
-        frames = reference[_resampled(k_stream, world, n, horizon)]
-        _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        values = _watched(k_looks, chart, kept, frames, looks, window)
-        return values * (growth / scale) ** (chart.test.null_order or 1), scale
-
-    return jax.lax.map(run, keys)
-
-
-@jit(static_argnames=("window", "size", "looks"))
-def _gains_by_rows(
-    keys: jax.Array, chart: Chart, rows: Rows, reference: jax.Array, n: jax.Array, world: World,
-    growth: jax.Array, *, window: int, size: int, looks: tuple[int, ...],
-) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-    """The same of a fixed kernel: η = ⟨φ_learned − φ_old, φ_scored − φ_new⟩, of means of φ."""
-    gram = world_of(rows, reference, window, world.block, n).gram
-    some, held, horizon = learned(size, window), chart.held, looks[-1]
-
-    def against(picked: jax.Array) -> jax.Array:  # their mean, in a product with every frame
-        return jnp.zeros(len(gram)).at[picked].add(1 / len(picked)) @ gram
-
-    def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        k_reference, k_stream, k_scale = jax.random.split(key, 3)
-        kept = _resampled(k_reference, world, world.n, size)
-        frames = _resampled(k_stream, world, world.n, horizon)
-        of_learned, of_scored = against(kept[some]), against(kept[~some])
-
-        def look(count: jax.Array) -> jax.Array:
-            seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
-            old, new = seen[:-held], seen[-held:]
-            of_old = gram[old[:, None], new].mean() - of_scored[old].mean()
-            return of_learned[kept[~some]].mean() - of_learned[new].mean() + of_old
-
-        _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        return jax.vmap(look)(jnp.asarray(looks)) * growth / scale, scale
-
-    return jax.lax.map(run, keys, batch_size=AT_ONCE)

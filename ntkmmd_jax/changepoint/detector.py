@@ -25,9 +25,10 @@ from ntkmmd_jax._lib.precision import jit, pinned
 from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax.calibration import check_level
-from ntkmmd_jax.changepoint.by_parts import of_cusum, of_test
+from ntkmmd_jax.changepoint.by_parts import of_test
 from ntkmmd_jax.changepoint.by_rows import of_rows
 from ntkmmd_jax.changepoint.chart import Chart, chart_test, make_chart
+from ntkmmd_jax.changepoint.cusum import of_cusum
 from ntkmmd_jax.changepoint.state import (
     BLOCK,
     Cusum,

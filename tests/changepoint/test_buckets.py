@@ -10,7 +10,7 @@ import pytest
 import ntkmmd_jax as ntk
 from ntkmmd_jax import changepoint
 from ntkmmd_jax._lib import padding
-from ntkmmd_jax.changepoint import by_parts, chart, state
+from ntkmmd_jax.changepoint import by_parts, chart, cusum, state
 from ntkmmd_jax.changepoint.by_rows import world_of
 from ntkmmd_jax.changepoint.rows import GaussianRows, Memory
 
@@ -141,16 +141,16 @@ def test_eta_by_rows_is_that_of_a_witness():
     made = chart.make_chart(jax.random.key(0), test, reference, 20, standardize=True, held=5)
     standard, n = made.standard(reference), jnp.asarray(96)
     rows = state.kernel_rows(made, (3,), 20)
-    world, growth = by_parts._world(standard, n, 20, None)
+    world, growth = by_parts.world_and_growth(standard, n, 20, None)
     keys = jax.random.split(jax.random.key(1), 6)
     options = {"window": 20, "size": 80, "looks": (20, 25, 60)}
     # A key of its own for the orders of training is split off, so the draws are other ones: the
     # same keys are handed to both by hand.
-    fast, _ = by_parts._gains_by_rows(keys, made, rows, standard, n, world, growth, **options)
+    fast, _ = cusum._gains_by_rows(keys, made, rows, standard, n, world, growth, **options)
     for key, found in zip(keys, fast, strict=True):
         k_reference, k_stream, k_scale = jax.random.split(key, 3)
-        kept = standard[by_parts._resampled(k_reference, world, world.n, 80)]
-        stream = standard[by_parts._resampled(k_stream, world, world.n, 60)]
+        kept = standard[by_parts.resampled(k_reference, world, world.n, 80)]
+        stream = standard[by_parts.resampled(k_stream, world, world.n, 60)]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
         slow = [made(key, kept, stream[at - 20 : at]) for at in options["looks"]]
         np.testing.assert_allclose(found, np.array(slow) * growth / scale, rtol=1e-3, atol=1e-5)
