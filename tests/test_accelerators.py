@@ -77,7 +77,8 @@ def of_detector(method):
         test = chart.chart_test(method, window)
         fixed = chart.make_chart(key, test, reference, window, standardize=True)
         about = {"window": window, "shortest": None, "stride": 4, "after": "rereference"}
-        return state.start(fixed, reference, threshold.given(1.0, window), key, **about)
+        about |= {"used": len(X)}
+        return state.start(fixed, X, len(X), threshold.given(1.0, window), key, **about)
 
     return detector.jitted_step.trace(jax.eval_shape(started, KEY, X), X, 24)
 

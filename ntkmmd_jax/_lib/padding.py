@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 _SMALLEST, _DOUBLING, _STEPS = 64, 1024, 4  # of the buckets; beyond _DOUBLING, steps an octave
 
@@ -26,8 +27,17 @@ def bucket(n: int) -> int:
 
 
 def least(size: int) -> int:
-    """The least n whose bucket, beyond 1024 rows, has this size."""
+    """The least n whose bucket has this size."""
+    if size <= _DOUBLING:
+        return size // 2 + 1 if size > _SMALLEST else 1
     return size - (1 << (size - 1).bit_length()) // (2 * _STEPS) + 1
+
+
+def rows_in_bucket(values: Any) -> jax.Array:
+    """Rows on the host, padded to the size of their bucket with copies of the last one."""
+    values = np.asarray(values)
+    missing = bucket(len(values)) - len(values)
+    return jnp.asarray(np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]))
 
 
 def is_full(length: int, n: Any) -> bool:
@@ -65,6 +75,18 @@ def mean(values: jax.Array, n: Any, axis: int = 0) -> jax.Array:
     if is_full(values.shape[axis], n):
         return values.mean(axis)
     return cleared(values, n, axis).sum(axis) / jnp.asarray(n, values.dtype)
+
+
+def variance(values: jax.Array, n: Any) -> jax.Array:
+    """The variance of the real rows."""
+    return mean((values - mean(values, n)) ** 2, n)
+
+
+def evenly(n: Any, size: int) -> Any:
+    """So many places of n, evenly spaced: ⌊i n / size⌋, without products beyond an int's range."""
+    i = np.arange(size)
+    i = i if isinstance(n, int) else jnp.asarray(i, n.dtype)
+    return i * (n // size) + i * (n % size) // size
 
 
 def filled(values: jax.Array, n: Any) -> jax.Array:

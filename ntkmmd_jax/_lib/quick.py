@@ -6,9 +6,11 @@ fast, since they are calls of a library, and all else is some times slower, by m
 points are few. Numbers are those of other programs but for rounding.
 """
 
+import functools
 from typing import Any
 
 import jax
+from jax.core import Tracer
 
 from ntkmmd_jax._lib.precision import jit
 
@@ -23,6 +25,18 @@ _OPTIONS = {
 def quickly(function: Any) -> Any:
     """`jit` of a function, for CPUs and calls that are not traced."""
     return jit(function, compiler_options=_OPTIONS)
+
+
+def soon(function: Any, **options: Any) -> Any:
+    """`jit` of a function that runs once or twice in a process: compiled quickly on CPUs."""
+    quick, thorough = jit(function, compiler_options=_OPTIONS, **options), jit(function, **options)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((args, kwargs)))
+        return (quick if is_for_here() and not traced else thorough)(*args, **kwargs)
+
+    return call
 
 
 def is_for_here() -> bool:

@@ -4,14 +4,18 @@ T goes with the sizes of both as it does under H0. What blocks cut of the memory
 up for by the ratio of V's of a Gaussian kernel with and without the cut (`dependence`).
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax import calibration
+from ntkmmd_jax._lib.padding import at_most, evenly
 from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax.changepoint.by_rows import world_of
-from ntkmmd_jax.changepoint.chart import Chart, evenly
+from ntkmmd_jax.changepoint.chart import Chart, whole_windows
 from ntkmmd_jax.changepoint.dependence import Dependence
 from ntkmmd_jax.changepoint.law import Moments, World
 from ntkmmd_jax.changepoint.rows import GaussianRows
@@ -27,13 +31,13 @@ from ntkmmd_jax.kernels import median_bandwidth
 from ntkmmd_jax.twosample.pilot import AT_ONCE
 
 _MEDIAN = 1000  # frames of the median distance
-_SETTLED = 8  # windows after which W has forgotten its start
 
 
 def of_test(
     key: jax.Array,
     chart: Chart,
     reference: jax.Array,
+    n: jax.Array,
     *,
     window: int,
     stride: int,
@@ -44,66 +48,40 @@ def of_test(
     size: int,
 ) -> Threshold:
     """The threshold of a chart with a reference of `size` frames in use."""
-    world, growth = _world(reference, window, block)
+    world, growth = world_and_growth(reference, n, window, block)
     keys, options = jax.random.split(key, draws), {"window": window, "size": size}
+    given, half = (keys, chart, reference, n, world, growth), int(n) // 2
     if arl is None:
-        values, scales = _pairs(keys, chart, reference, world, growth, **options)
+        options |= {"small": min(window, half)}
+        rest = whole_windows(int(n) - options["small"], window)
+        values, scales = _pairs(*given, **options, other=min(size, rest))
         at = [calibration.threshold(values, p) for p in (level, NEARBY * level)]
-        return _trusted(chart, jnp.stack(at), scales, world, window)
+        return trusted_by(chart, jnp.stack(at), scales, world, window)
     looks = look_counts(horizon_of(window, stride, arl), window, stride)
-    options |= {"looks": tuple(looks.tolist())}
-    values, scales = _streams(keys, chart, reference, world, growth, **options)
+    rest = whole_windows(int(n) - half, window)
+    options |= {"looks": tuple(looks.tolist()), "other": min(size, rest)}
+    values, scales = _streams(*given, **options)
     pair, ratio = by_streams(np.asarray(values), looks, window, level, arl)
-    return _trusted(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
+    return trusted_by(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
 
 
-def of_cusum(
-    key: jax.Array,
-    chart: Chart,
-    reference: jax.Array,
-    *,
-    window: int,
-    stride: int,
-    level: float,
-    arl: float | None,
-    draws: int,
-    block: int | None,
-    size: int,
-    drift: float,
-) -> tuple[Threshold, jax.Array]:
-    """The threshold of the CUSUM of a chart of η, and the standard deviation of η.
-
-    Reference and streams are resampled, of as many frames as they have: so references differ from
-    what follows them by as much as they do, in what they add to every η too. Frames are in the
-    coordinates of the reference, in which those that follow it spread more than its own (`law`).
-    """
-    world, growth = _world(reference, window, block)
-    horizon = max(horizon_of(window, stride, arl), 2 * _SETTLED * window)
-    looks = look_counts(horizon, window, stride)
-    options = {"window": window, "size": size, "looks": tuple(looks.tolist())}
-    keys = jax.random.split(key, draws)
-    values, scales = _gains(keys, chart, reference, world, growth, **options)
-    unit = jnp.std(values)
-    totals = np.asarray(cusum(values / unit - drift))
-    pair, ratio = by_streams(totals, looks, _SETTLED * window, level, arl)
-    found = _trusted(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
-    return found, unit * (1 + world.own)
-
-
-def _trusted(
+def trusted_by(
     chart: Chart, pair: jax.Array, scales: jax.Array, world: World, window: int, **options: float
 ) -> Threshold:
+    """The threshold of a chart whose T, or η, has no moments in closed form, and its doubt."""
     plain = Moments(jnp.zeros(window), jnp.ones(window))
     about = {"centre": 0.0 if chart.held else chart.test.null_centre}
     about |= {"order": chart.test.null_order or 1.0}
     return trusted(pair, scales, plain, world, **about, **options)
 
 
-@jit(static_argnames="window")
-def _world(reference: jax.Array, window: int, block: int | None) -> tuple[World, jax.Array]:
+def _world_and_growth(
+    reference: jax.Array, n: jax.Array, window: int, block: int | None
+) -> tuple[World, jax.Array]:
     """The world of a Gaussian kernel, and V of a window over what blocks leave of it."""
-    rows = GaussianRows(median_bandwidth(reference[:_MEDIAN]).reshape(1))
-    world = world_of(rows, reference, window, block)
+    some = reference[:_MEDIAN]
+    rows = GaussianRows(median_bandwidth(some, at_most(n, len(some))).reshape(1))
+    world = world_of(rows, reference, window, block, n)
     covariances = world.remembers.covariances
     lag = jnp.arange(len(covariances), dtype=covariances.dtype)
     cut = jnp.maximum(1 - lag / world.block.astype(lag.dtype), 0)
@@ -111,27 +89,31 @@ def _world(reference: jax.Array, window: int, block: int | None) -> tuple[World,
     return world, world.remembers.mean(window) / left.mean(window)
 
 
-def cusum(gains: jax.Array) -> jax.Array:
-    """W_t = max(0, W_{t−1} + gain_t) along the last axis."""
-    total = jnp.cumsum(gains, axis=-1)
-    return total - jnp.minimum(jax.lax.cummin(total, axis=total.ndim - 1), 0)
+world_and_growth = soon(_world_and_growth, static_argnames="window")
 
 
-def _parts(key: jax.Array, world: World, n: int, most: int) -> tuple[jax.Array, jax.Array]:
-    """Frames of the first so many places of shuffled blocks, and all others in their order."""
+def _parts(
+    key: jax.Array, world: World, places: int, n: jax.Array, most: Any
+) -> tuple[jax.Array, jax.Array]:
+    """Frames in the order of shuffled blocks, and those beyond the first so many in their own.
+
+    Of a bucket: what is not real comes last in both.
+    """
     k_shift, k_order = jax.random.split(key)
-    at = (jnp.arange(n) + jax.random.randint(k_shift, (), 0, n)) % n
-    order = jnp.argsort(jax.random.uniform(k_order, (n,))[at // world.block], stable=True)
-    return order[:most], jnp.sort(order[most:])
+    row = jnp.arange(places)
+    at = (row + jax.random.randint(k_shift, (), 0, n)) % n
+    block = jax.random.uniform(k_order, (places,))[at // world.block]
+    order = jnp.argsort(jnp.where(row < n, block, 1), stable=True)
+    return order, jnp.sort(jnp.where(row < most, places, order))
 
 
-def _resampled(key: jax.Array, world: World, n: int, length: int) -> jax.Array:
+def resampled(key: jax.Array, world: World, n: jax.Array, length: int) -> jax.Array:
     """So many of n places, in blocks on a circle."""
     at = jnp.arange(length)
     return (jax.random.randint(key, (length,), 0, n)[at // world.block] + at % world.block) % n
 
 
-def _watched(
+def watched(
     key: jax.Array, chart: Chart, reference: jax.Array, frames: jax.Array,
     looks: tuple[int, ...], window: int,
 ) -> jax.Array:  # fmt: skip
@@ -152,63 +134,41 @@ def _rescaled(
     return centre + (values - centre) * sizes**order * variance ** (order or 1)
 
 
-@jit(static_argnames=("window", "size"))
+@jit(static_argnames=("window", "size", "small", "other"))
 def _pairs(
-    keys: jax.Array, chart: Chart, reference: jax.Array, world: World, growth: jax.Array,
-    *, window: int, size: int,
+    keys: jax.Array, chart: Chart, reference: jax.Array, n: jax.Array, world: World,
+    growth: jax.Array, *, window: int, size: int, small: int, other: int,
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
     """T between a window and a reference of disjoint blocks, and the scales f."""
-    n = len(reference)
-    small = min(window, n // 2)
-    other = min(size, n - small)
     sizes = (1 / window + 1 / size) / (1 / small + 1 / other)
 
     def draw(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_parts, k_scale, k_look = jax.random.split(key, 3)
-        picked, rest = _parts(k_parts, world, n, small)
+        order, rest = _parts(k_parts, world, len(reference), n, small)
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        value = chart(k_look, reference[rest[evenly(len(rest), other)]], reference[picked])
+        kept = reference[rest[evenly(n - small, other)]]
+        value = chart(k_look, kept, reference[order[:small]])
         return _rescaled(chart, value, sizes, growth / scale), scale
 
     return jax.lax.map(draw, keys, batch_size=AT_ONCE)
 
 
-@jit(static_argnames=("window", "size", "looks"))
+@jit(static_argnames=("window", "size", "other", "looks"))
 def _streams(
-    keys: jax.Array, chart: Chart, reference: jax.Array, world: World, growth: jax.Array,
-    *, window: int, size: int, looks: tuple[int, ...],
+    keys: jax.Array, chart: Chart, reference: jax.Array, n: jax.Array, world: World,
+    growth: jax.Array, *, window: int, size: int, other: int, looks: tuple[int, ...],
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
     """T at the looks of a stream of blocks of one half, against the other half."""
-    n, horizon = len(reference), looks[-1]
-    other = min(size, n - n // 2)
+    half, horizon = n // 2, looks[-1]
     sizes = (1 / window + 1 / size) / (1 / window + 1 / other)
 
     def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_parts, k_stream, k_scale, k_looks = jax.random.split(key, 4)
-        half, rest = _parts(k_parts, world, n, n // 2)
-        frames = reference[half[_resampled(k_stream, world, n // 2, horizon)]]
-        kept = reference[rest[evenly(len(rest), other)]]
+        order, rest = _parts(k_parts, world, len(reference), n, half)
+        frames = reference[order[resampled(k_stream, world, half, horizon)]]
+        kept = reference[rest[evenly(n - half, other)]]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        values = _watched(k_looks, chart, kept, frames, looks, window)
+        values = watched(k_looks, chart, kept, frames, looks, window)
         return _rescaled(chart, values, sizes, growth / scale), scale
-
-    return jax.lax.map(run, keys)
-
-
-@jit(static_argnames=("window", "size", "looks"))
-def _gains(
-    keys: jax.Array, chart: Chart, reference: jax.Array, world: World, growth: jax.Array,
-    *, window: int, size: int, looks: tuple[int, ...],
-) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-    """η at the looks of a stream of blocks of the reference, against such blocks."""
-    n, horizon = len(reference), looks[-1]
-
-    def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        k_reference, k_stream, k_scale, k_looks = jax.random.split(key, 4)
-        kept = reference[_resampled(k_reference, world, n, size)]
-        frames = reference[_resampled(k_stream, world, n, horizon)]
-        _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        values = _watched(k_looks, chart, kept, frames, looks, window)
-        return values * (growth / scale) ** (chart.test.null_order or 1), scale
 
     return jax.lax.map(run, keys)

@@ -1,13 +1,15 @@
 """Thresholds of charts with rows of a kernel, from the law of T that their reference gives."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax import calibration
-from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax._lib.padding import at_most
+from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax.changepoint.law import World, stream_draws, window_draws
 from ntkmmd_jax.changepoint.rows import Rows
 from ntkmmd_jax.changepoint.threshold import (
@@ -24,20 +26,23 @@ _MOST = 3000  # frames of a reference that are resampled: the middle ones of a l
 
 
 def world_of(
-    rows: Rows, reference: jax.Array, window: int, block: jax.Array | int | None = None
+    rows: Rows, reference: jax.Array, window: int, block: Any = None, n: Any = None
 ) -> World:
-    """The law of T by a standardised reference."""
-    start = max(0, len(reference) - _MOST) // 2
-    return World.of(rows.gram(reference[start : start + _MOST]), len(reference), window, block)
+    """The law of T by a standardised reference, or by n frames of a bucket."""
+    n, room = len(reference) if n is None else n, min(len(reference), _MOST)
+    used = at_most(n, room)
+    some = jax.lax.dynamic_slice_in_dim(reference, (n - used) // 2, room)
+    return World.of(rows.gram(some, used), n, window, block, used)
 
 
-_world = jit(world_of, static_argnames="window")
+_world = soon(world_of, static_argnames="window")
 
 
 def of_rows(
     key: jax.Array,
     rows: Rows,
     reference: jax.Array,
+    n: jax.Array,
     *,
     window: int,
     shortest: int | None,
@@ -49,7 +54,7 @@ def of_rows(
     fixed: float | None,
 ) -> Threshold:
     """The threshold of a chart with rows of a kernel, for z if there is a shortest window."""
-    world = _world(rows, reference, window, block)
+    world = _world(rows, reference, window, block, n)
     if fixed is not None:
         return dataclasses.replace(given(fixed, window), moments=world.moments)
     first, moments = window if shortest is None else shortest, world.moments
@@ -69,8 +74,7 @@ def of_rows(
     return dataclasses.replace(found, value=jnp.asarray(at[0], z.dtype), interval=ends)
 
 
-@jit(static_argnames=("window", "draws"))
-def of_level(key: jax.Array, world: World, level: float, *, window: int, draws: int) -> Threshold:
+def _of_level(key: jax.Array, world: World, level: float, *, window: int, draws: int) -> Threshold:
     """The threshold that T of a window exceeds with probability `level`."""
     z, scales = window_draws(key, world, window=window, draws=draws)
     at = jnp.stack([calibration.threshold(z, level), calibration.threshold(z, NEARBY * level)])
@@ -79,13 +83,18 @@ def of_level(key: jax.Array, world: World, level: float, *, window: int, draws: 
     return trusted(pair, scales, moments, world)
 
 
-def moved(found: Threshold, rows: Rows, reference: jax.Array, shortest: int | None) -> Threshold:
+of_level = soon(_of_level, static_argnames=("window", "draws"))
+
+
+def moved(
+    found: Threshold, rows: Rows, reference: jax.Array, n: Any, shortest: int | None
+) -> Threshold:
     """The threshold as it is for another reference of the same length: the same z, other moments.
 
     One that was given in units of T, without moments, stays.
     """
     old = found.moments
-    new = world_of(rows, reference, len(old.mean)).moments
+    new = world_of(rows, reference, len(old.mean), n=n).moments
     if shortest is not None:
         return dataclasses.replace(found, moments=new)
     known = old.mean[-1] > 0

@@ -13,8 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax._lib.padding import evenly, least, mean, variance
+from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax.pooled import Pooled
 from ntkmmd_jax.twosample import NetMMD, TwoSampleTest, make_test, methods
 from ntkmmd_jax.twosample.contract import Prepared
 
@@ -39,18 +41,30 @@ class Chart:
         """Frames in the coordinates that the witness takes."""
         return jnp.clip((frames - self.centre) / self.scale, -self.limit, self.limit)
 
-    def restandardized(self, reference: jax.Array) -> "Chart":
-        """The chart in the coordinates of another reference, if it standardises."""
-        centre, scale = spreads(reference)
+    def restandardized(self, reference: jax.Array, n: Any) -> "Chart":
+        """The chart in the coordinates of another reference of n frames, if it standardises."""
+        centre, scale = spreads(reference, n)
         fixed = jnp.isinf(self.limit)
         keep = lambda old, new: jnp.where(fixed, old, new)  # noqa: E731
         return dataclasses.replace(
             self, centre=keep(self.centre, centre), scale=keep(self.scale, scale)
         )
 
-    def witness(self, key: jax.Array, x: jax.Array, y: jax.Array) -> Any:
-        """The witness of two standardised blocks: large where x exceeds y. None if T has none."""
-        return self.test.compared(key, self.prepared, x, y).witness
+    def witness(self, key: jax.Array, x: jax.Array, y: jax.Array, n: Any = None) -> Any:
+        """The witness of two standardised blocks: large where x exceeds y. None if T has none.
+
+        Args:
+            key: For the order of training.
+            x: The reference; or a bucket of it, of a test with a fixed kernel.
+            y: The window.
+            n: How many frames of a bucket are real; all, by default.
+        """
+        if n is None:
+            return self.test.compared(key, self.prepared, x, y).witness
+        places = jnp.arange(len(x) + len(y))
+        points = jnp.concatenate([x, y])[jnp.where(places < n, places, places - n + len(x))]
+        both = Pooled(points, n, jnp.asarray(len(y), n.dtype))
+        return self.test.evidence(key, self.prepared, both, both).witness
 
     def __call__(self, key: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
         """T of two standardised blocks, or η; the key is for the order of training.
@@ -61,20 +75,24 @@ class Chart:
         """
         if not self.held:
             return self.test.statistic(key, self.prepared, x, y)
-        some = np.zeros(len(x), bool)
-        some[evenly(len(x), learned(len(x), len(y)))] = True
+        some = learned(len(x), len(y))
         witness = self.witness(key, x[some], y[: -self.held])
         return witness(x[~some]).mean() - witness(y[-self.held :]).mean()
 
 
-def learned(size: int, window: int) -> int:
-    """How many of so many frames of a reference the witness of η learns from."""
-    return min(WINDOWS * window, size // 2)
+def learned(size: int, window: int) -> np.ndarray:
+    """Which of so many frames of a reference the witness of η learns from, (size,)."""
+    some = np.zeros(size, bool)
+    some[evenly(size, min(WINDOWS * window, size // 2))] = True
+    return some
 
 
-def evenly(length: int, size: int) -> np.ndarray:
-    """So many places of a length, evenly spaced."""
-    return np.arange(size) * length // size
+def whole_windows(frames: int, window: int) -> int:
+    """The frames of as many whole windows as there are; all, if there is none.
+
+    Programs know how many windows a reference has, and not how many frames.
+    """
+    return frames if frames < window else frames // window * window
 
 
 def chart_test(test: Any, window: int) -> TwoSampleTest:
@@ -97,17 +115,19 @@ def make_chart(
     *,
     standardize: bool,
     held: int = 0,
+    n: Any = None,
 ) -> Chart:
     """Fix θ0 or the bandwidth, and the standardisation, from the reference.
 
     Args:
         key: For θ0, or for the frames of the median.
         test: As `chart_test` gives it.
-        reference: Reference frames (N, ...).
+        reference: Reference frames (N, ...), or a bucket of them.
         window: Frames in a window.
         standardize: Whether to give every coordinate mean 0 and spread 1 over the reference, and
             to leave none more than `LIMIT` from the mean.
         held: For η instead of T: how many of the newest frames the witness does not see.
+        n: How many of a bucket are real; all, by default.
     """
     try:
         test.check_samples(window, window, reference.shape[1:])
@@ -118,18 +138,27 @@ def make_chart(
             "a chart standardises its frames itself, over the reference, and not by its test: use "
             "standardize=True of the chart, or standardize=False of the test"
         )
-    shape, limit = reference.shape[1:], jnp.asarray(LIMIT if standardize else jnp.inf)
-    centre, scale = spreads(reference) if standardize else (jnp.zeros(shape), jnp.ones(shape))
-    unprepared = Chart(test, centre, scale, limit, None, held=held)
-    return dataclasses.replace(unprepared, prepared=_prepared(key, unprepared, reference))
+    return _fixed(key, test, reference, n, standardize=standardize, held=held)
 
 
-@jit
-def _prepared(key: jax.Array, chart: Chart, reference: jax.Array) -> Prepared:
-    return chart.test.prepare(key, chart.standard(reference))
+def _fix(
+    key: jax.Array, test: TwoSampleTest, reference: jax.Array, n: Any,
+    *, standardize: bool, held: int,
+) -> Chart:  # fmt: skip
+    places, shape = len(reference), reference.shape[1:]
+    limit = jnp.asarray(LIMIT if standardize else jnp.inf, reference.dtype)
+    plain = jnp.zeros(shape, reference.dtype), jnp.ones(shape, reference.dtype)
+    chart = Chart(test, *(spreads(reference, n) if standardize else plain), limit, None, held=held)
+    # Of a bucket, as many frames as any reference in it has: a test prepares by real ones only.
+    some = reference if n is None else reference[evenly(n, least(places))]
+    return dataclasses.replace(chart, prepared=test.prepare(key, chart.standard(some)))
 
 
-def spreads(reference: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Mean and spread of every coordinate; 1 for the spread of a constant one."""
-    centre, spread = reference.mean(0), reference.std(0)
+_fixed = soon(_fix, static_argnames=("standardize", "held"))
+
+
+def spreads(reference: jax.Array, n: Any = None) -> tuple[jax.Array, jax.Array]:
+    """Mean and spread of every coordinate of n frames; 1 for the spread of a constant one."""
+    n = len(reference) if n is None else n
+    centre, spread = mean(reference, n), jnp.sqrt(variance(reference, n))
     return centre, jnp.where(spread > 1e-6 * jnp.abs(centre), spread, 1.0)

@@ -9,9 +9,12 @@ Walker), of the order of the least AIC: 0 for independent frames, 1 for a decay,
 of a motion. The step s is the first lag at which half of the correlation is gone.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib.padding import number
 from ntkmmd_jax._lib.records import record
 
 _ORDERS = 16  # of the autoregression, at most; its lags are no more than a quarter of the frames
@@ -38,36 +41,43 @@ class Dependence:
         total = 2 * jnp.sum(self.covariances) - self.covariances[0]
         return jnp.maximum(total / self.covariances[0], 1)
 
-    def block(self, most: int) -> jax.Array:
+    def block(self, most: int | jax.Array) -> jax.Array:
         """Frames of a block that shares little with its neighbours; 1 of independent frames."""
         wanted = jnp.where(self.order == 0, 1.0, jnp.ceil(_BLOCK * self.time))
-        return jnp.clip(wanted, 1, most).astype(jnp.int32)
+        return jnp.clip(wanted.astype(jnp.int32), 1, most)
 
 
-def dependence(gram: jax.Array, lags: int) -> Dependence:
-    """The memory of a series from its centred Gram matrix (N, N), for lags below `lags`."""
-    n = len(gram)
-    at, h = jnp.arange(n), jnp.arange(max(n // 4, 2))[:, None]
-    found = jnp.mean(jnp.where(at + h < n, gram[at, (at + h) % n], 0), axis=1)
+def dependence(gram: jax.Array, lags: int, n: Any = None) -> Dependence:
+    """The memory of a series from its centred Gram matrix, for lags below `lags`.
+
+    Args:
+        gram: Of N frames, (N, N), or of a bucket of them, with 0 in the padding.
+        lags: How many covariances are wanted.
+        n: How many of a bucket are real; all, by default.
+    """
+    places, n = len(gram), len(gram) if n is None else n
+    known, size = jnp.maximum(n // 4, 2), number(n)
+    at, h = jnp.arange(places), jnp.arange(max(places // 4, 2))[:, None]
+    found = jnp.sum(jnp.where(at + h < n, gram[at, (at + h) % places], 0), axis=1) / size
     variance = found[0]
     # Independent products behind a c_h: N for each dimension in which the features spread.
-    squares = (jnp.sum(gram**2) - jnp.sum(jnp.diagonal(gram) ** 2)) / (n * (n - 1))
-    points = n * jnp.clip(found[0] ** 2 / squares, 1, 50)
+    squares = (jnp.sum(gram**2) - jnp.sum(jnp.diagonal(gram) ** 2)) / (size * (size - 1))
+    points = size * jnp.clip(found[0] ** 2 / squares, 1, 50)
 
     def refit(_: int, fitted: Dependence) -> Dependence:  # V is in its own correction
         total = fitted.time * fitted.covariances[0]
-        return _autoregression(found + jnp.minimum(total / n, variance / 4), points, lags)
+        return _autoregression(found + jnp.minimum(total / size, variance / 4), known, points, lags)
 
     none = Dependence(jnp.zeros(lags, gram.dtype).at[0].set(variance), jnp.zeros((), jnp.int32))
     return jax.lax.fori_loop(0, 3, refit, none)
 
 
-def _autoregression(c: jax.Array, points: jax.Array, lags: int) -> Dependence:
-    """The one of least AIC that c_0, c_1, … determine, and its covariances."""
-    half = c[1:] < c[0] / 2
-    step = 1 + jnp.where(half.any(), jnp.argmax(half), len(half) - 1)
+def _autoregression(c: jax.Array, count: jax.Array, points: jax.Array, lags: int) -> Dependence:
+    """The one of least AIC that the first so many c_0, c_1, … determine, and its covariances."""
+    half = (c[1:] < c[0] / 2) & (jnp.arange(1, len(c)) < count)
+    step = 1 + jnp.where(half.any(), jnp.argmax(half), count - 2)
     lag = jnp.arange(_ORDERS)
-    known = (lag + 1) * step < len(c)
+    known = (lag + 1) * step < count
     thin = jnp.where(known, c[jnp.where(known, (lag + 1) * step, 0)], 0) / c[0]  # ρ_s, ρ_2s, …
 
     def raise_order(carry: tuple, k: jax.Array) -> tuple:  # Levinson & Durbin
@@ -83,7 +93,7 @@ def _autoregression(c: jax.Array, points: jax.Array, lags: int) -> Dependence:
     weights, left = (jnp.concatenate([a[None], b]) for a, b in zip(none, found, strict=True))
     orders = jnp.arange(_ORDERS + 1)
     aic = points * jnp.log(left) / step.astype(c.dtype) + 2 * orders.astype(c.dtype)
-    order = jnp.argmin(jnp.where(orders * step < len(c), aic, jnp.inf))
+    order = jnp.argmin(jnp.where(orders * step < count, aic, jnp.inf))
 
     def extend(last: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array]:
         ahead = jnp.clip(weights[order] @ last, -1, 1)

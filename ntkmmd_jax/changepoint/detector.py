@@ -19,22 +19,26 @@ from jax.core import Tracer
 
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.keys import as_key
+from ntkmmd_jax._lib.padding import rows_in_bucket
 from ntkmmd_jax._lib.points import as_array, as_points, cast, check_finite
 from ntkmmd_jax._lib.precision import jit, pinned
 from ntkmmd_jax._lib.progress import working
+from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax.calibration import check_level
-from ntkmmd_jax.changepoint.by_parts import of_cusum, of_test
+from ntkmmd_jax.changepoint.by_parts import of_test
 from ntkmmd_jax.changepoint.by_rows import of_rows
-from ntkmmd_jax.changepoint.chart import chart_test, make_chart
+from ntkmmd_jax.changepoint.chart import Chart, chart_test, make_chart
+from ntkmmd_jax.changepoint.cusum import of_cusum
 from ntkmmd_jax.changepoint.state import (
     BLOCK,
     Cusum,
     State,
+    begin,
     chart_rows,
     check_after,
     check_sizes,
     in_use,
-    start,
+    kernel_rows,
 )
 from ntkmmd_jax.changepoint.threshold import WINDOWS, given, warn_if_doubtful
 from ntkmmd_jax.changepoint.watch import Report, advance
@@ -98,8 +102,11 @@ def init(
             raise ValueError(f"block must be at most a quarter of the reference; got {block}")
     k_chart, k_threshold, k_looks = jax.random.split(as_key(key), 3)
     test, held = chart_test(test, window), 0 if drift is None else stride
-    chart = make_chart(k_chart, test, reference, window, standardize=standardize, held=held)
-    rows = chart_rows(chart, reference.shape[1:], window)
+    size, shape = len(reference), reference.shape[1:]
+    reference, n = rows_in_bucket(reference), jnp.asarray(size, jnp.int32)
+    options: Any = {"standardize": standardize, "held": held, "n": n}
+    chart = make_chart(k_chart, test, reference, window, **options)
+    rows, used = chart_rows(chart, shape, window), in_use(held, size, window)
     if n_draws is None:
         n_draws = 1000 if rows is not None else 400
     whole("n_draws, the windows or streams behind the threshold,", n_draws)
@@ -109,22 +116,22 @@ def init(
             f"all window lengths are for tests with a fixed kernel, such as ntk and gmmd; "
             f"{test.method} has one window"
         )
-    standard, cusum, found = chart.standard(reference), None, None
+    standard, cusum, found = _standard(chart, reference), None, None
     wanted: Any = {**sizes, "level": level, "arl": arl, "draws": n_draws, "block": block}
     if threshold is not None:
         found = given(threshold, window)
     with working(f"threshold of {test.method}"):
         if rows is not None and (found is None or shortest is not None):
             wanted |= {"shortest": shortest, "fixed": threshold}
-            found = of_rows(k_threshold, rows, standard, **wanted)
+            found = of_rows(k_threshold, rows, standard, n, **wanted)
         elif drift is not None:
-            wanted |= {"size": in_use(chart, reference, window), "drift": drift}
-            law, unit = of_cusum(k_threshold, chart, standard, **wanted)
+            wanted |= {"size": used, "drift": drift}
+            kernel = kernel_rows(chart, shape, window)
+            law, unit = of_cusum(k_threshold, chart, kernel, standard, n, **wanted)
             found = found or law
             cusum = Cusum(unit, jnp.asarray(drift, unit.dtype), jnp.zeros_like(unit))
         elif found is None:
-            wanted |= {"size": in_use(chart, reference, window)}
-            found = of_test(k_threshold, chart, standard, **wanted)
+            found = of_test(k_threshold, chart, standard, n, **wanted, size=used)
         jax.block_until_ready(found.value)
     if not np.isfinite(found.value):
         raise ValueError(
@@ -133,9 +140,14 @@ def init(
             "learning rate"
         )
     if threshold is None:
-        warn_if_doubtful(found, len(reference), window)
-    about: Any = {**sizes, "shortest": shortest, "after": after, "time": time}
-    return start(chart, reference, found, k_looks, cusum=cusum, **about)
+        warn_if_doubtful(found, size, window)
+    about: Any = {**sizes, "shortest": shortest, "after": after, "time": time, "used": used}
+    return begin(chart, reference, n, found, k_looks, cusum=cusum, **about)
+
+
+@soon
+def _standard(chart: Chart, frames: jax.Array) -> jax.Array:
+    return chart.standard(frames)
 
 
 def _check_options(

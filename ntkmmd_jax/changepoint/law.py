@@ -13,11 +13,14 @@ resampled, too, each standardised by the moments of that world and by the scale 
 reference would have estimated. So a quantile of them is that of a chart whose reference is random.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.precision import jit
-from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.changepoint.dependence import Dependence, dependence
 from ntkmmd_jax.changepoint.rows import grown
 
@@ -44,36 +47,47 @@ class Moments:
 class World:
     """A reference to be resampled in blocks, and what it says of T."""
 
-    gram: jax.Array  # (n, n) centred
+    gram: jax.Array  # (places, places) centred, of n frames; 0 in the padding
     remembers: Dependence
     block: jax.Array  # () frames
-    norms: jax.Array  # (n,) squared, of the mean of the block that begins at a frame
+    norms: jax.Array  # (places,) squared, of the mean of the block that begins at a frame
     moments: Moments
-    frames: int = static()  # N of the reference, of which n are in the Gram matrix
+    n: Any  # () frames in the Gram matrix
+    frames: Any  # () N of the reference, of which these are n
 
     @classmethod
     def of(
-        cls, gram: jax.Array, frames: int, window: int, block: jax.Array | int | None = None
+        cls, gram: jax.Array, frames: Any, window: int, block: Any = None, n: Any = None
     ) -> "World":
-        """The world of a centred Gram matrix, in blocks of a length that is given, or found."""
-        n = len(gram)
-        found = dependence(gram, 4 * window)
-        block = found.block(min(window, n // 4)) if block is None else jnp.asarray(block, jnp.int32)
+        """The world of a centred Gram matrix, in blocks of a length that is given, or found.
+
+        Args:
+            gram: Of n frames, (n, n), or of a bucket of them, with 0 in the padding.
+            frames: N of the reference.
+            window: The longest window.
+            block: Frames of a block.
+            n: How many of a bucket are real; all, by default.
+        """
+        n = len(gram) if n is None else n
+        found = dependence(gram, 4 * window, n)
+        most = padding.at_most(n // 4, window)
+        block = found.block(most) if block is None else jnp.asarray(block, jnp.int32)
         # The slowest features have the more to say in T_L the longer L is: squares of long blocks.
         long = jnp.where(block == 1, 1, jnp.clip(n // 40, block, 4 * block))
-        size, (means, squares) = block.astype(gram.dtype), _squares(gram, block, found)
-        of_long, (_, of_pairs) = found.mean(long), _squares(gram, long, found)
+        size, (means, squares) = block.astype(gram.dtype), _squares(gram, block, found, n)
+        of_long, (_, of_pairs) = found.mean(long), _squares(gram, long, found, n)
         lengths = jnp.arange(1, window + 1, dtype=gram.dtype)
         # Coordinates are those of the reference, in which it spreads less than what follows.
         mean = (found.mean(lengths) + found.mean(frames)) * (1 + _own(found, frames))
         norms, diagonal = jnp.diagonal(means), jnp.diagonal(gram)
-        kappa = size**3 * jnp.maximum(jnp.var(norms) - 2 * squares, 0)
-        single = (jnp.sum(gram**2) - jnp.sum(diagonal**2)) / (n * (n - 1))
-        first = jnp.maximum(jnp.var(diagonal) - 2 * single, 0)
+        kappa = size**3 * jnp.maximum(padding.variance(norms, n) - 2 * squares, 0)
+        count = padding.number(n)
+        single = (jnp.sum(gram**2) - jnp.sum(diagonal**2)) / (count * (count - 1))
+        first = jnp.maximum(padding.variance(diagonal, n) - 2 * single, 0)
         known = jnp.clip((lengths - 1) / jnp.maximum(size - 1, 1), 0, 1)
         excess = jnp.where(block == 1, kappa, first + (kappa - first) * known) / lengths**3
         moments = Moments(mean, jnp.sqrt(2 * of_pairs * (mean / of_long) ** 2 + excess))
-        return cls(gram, found, block, norms, moments, frames=frames)
+        return cls(gram, found, block, norms, moments, n, frames)
 
     @property
     def own(self) -> jax.Array:
@@ -86,8 +100,8 @@ class World:
         Args:
             numbers: Uniform in [0, 1), one for each frame; those of whole blocks are used.
         """
-        n, at = len(self.gram), jnp.arange(len(numbers))
-        starts = jnp.minimum((n * numbers).astype(jnp.int32), n - 1)
+        n, at = self.n, jnp.arange(len(numbers))
+        starts = jnp.minimum((padding.number(n) * numbers).astype(jnp.int32), n - 1)
         return (starts[at // self.block] + at % self.block) % n, starts
 
     def kernel(self, i: jax.Array, j: jax.Array, lag: jax.Array) -> jax.Array:
@@ -95,50 +109,59 @@ class World:
 
         In the reference these are neighbours, which share what frames of a stream would not.
         """
-        n = len(self.gram)
+        n = self.n
         ahead = (i - j) % n
         chance = (jnp.minimum(ahead, n - ahead) < self.block) & (ahead != lag % n)
         return jnp.where(chance, 0, self.gram[i, j])
 
     def reference(self, numbers: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """A resampled reference, of n numbers: its weights, and the scale f that it estimates."""
-        n = len(self.gram)
+        """A resampled reference: its weights, and the scale f that it estimates.
+
+        Args:
+            numbers: Uniform in [0, 1), one for each place of the Gram matrix; n are used.
+        """
+        n, at = self.n, jnp.arange(len(self.gram))
         picked, starts = self.drawn(numbers)
-        weight = (n * self.frames) ** -0.5  # the spread of the mean of N, not n, frames
-        used = jnp.arange(n) < n // self.block
-        scale = jnp.mean(self.norms[starts], where=used)
-        return jnp.zeros(n).at[picked].add(weight), scale / jnp.mean(self.norms)
+        # The spread of the mean of N, not n, frames.
+        weight = (padding.number(n) * padding.number(self.frames)) ** -0.5
+        scale = jnp.mean(self.norms[starts], where=at < n // self.block)
+        weights = jnp.zeros(len(at)).at[picked].add(jnp.where(at < n, weight, 0))
+        return weights, scale / padding.mean(self.norms, n)
 
 
-def _own(found: Dependence, frames: int) -> jax.Array:
-    return jnp.minimum(_OWN * found.time / frames, _MOST)
+def _own(found: Dependence, frames: Any) -> jax.Array:
+    return jnp.minimum(_OWN * found.time / padding.number(frames), _MOST)
 
 
-def _squares(gram: jax.Array, block: jax.Array, found: Dependence) -> tuple[jax.Array, jax.Array]:
-    """⟨mean of the block from i on, that from j on⟩, (n, n), and tr Σ² / block² by those apart."""
-    n, size = len(gram), block.astype(gram.dtype)
-    means = _block_sums(_block_sums(gram, block).T, block) / size**2
-    apart = jnp.abs(jnp.arange(n)[:, None] - jnp.arange(n))
+def _squares(
+    gram: jax.Array, block: jax.Array, found: Dependence, n: Any
+) -> tuple[jax.Array, jax.Array]:
+    """⟨mean of the block from i on, that from j on⟩ and tr Σ² / block² by those apart."""
+    at, size, count = jnp.arange(len(gram)), block.astype(gram.dtype), padding.number(n)
+    means = _block_sums(_block_sums(gram, block, n).T, block, n) / size**2
+    apart = jnp.abs(at[:, None] - at)
     apart = jnp.minimum(apart, n - apart) >= jnp.where(block == 1, 1, 2 * block)
-    squares, share, mean = jnp.mean(means**2, where=apart), size / n, found.mean(block)
+    apart &= (at[:, None] < n) & (at < n)
+    squares, share, mean = jnp.mean(means**2, where=apart), size / count, found.mean(block)
     squares = (squares - (share * mean) ** 2) / (1 - 2 * share)  # the common mean
-    return means, jnp.maximum(squares, mean**2 / n)
+    return means, jnp.maximum(squares, mean**2 / count)
 
 
-def _block_sums(values: jax.Array, block: jax.Array) -> jax.Array:
-    """Sums over so many rows from every row on, on a circle."""
-    n = len(values)
+def _block_sums(values: jax.Array, block: jax.Array, n: Any) -> jax.Array:
+    """Sums over so many rows from every row on, on a circle of n; 0 in the padding, as there."""
     total = jnp.concatenate([jnp.zeros_like(values[:1]), jnp.cumsum(values, axis=0)])
-    end = jnp.arange(n) + block
+    end = jnp.arange(len(values)) + block
     around = end > n
     rest = jnp.where(around[:, None], total[-1], 0)
-    return total[jnp.where(around, end - n, end)] - total[:-1] + rest
+    sums = total[jnp.where(around, end - n, end)] - total[:-1] + rest
+    return padding.cleared(sums, n)
 
 
 @jit(static_argnames=("window", "draws"))
 def window_draws(key: jax.Array, world: World, *, window: int, draws: int) -> tuple:
     """z of resampled windows, one for each resampled reference, and the scales f of these."""
-    numbers = jax.random.uniform(key, (draws, window + len(world.gram)))
+    keys, length = jax.random.split(key, draws), window + len(world.gram)
+    numbers = jax.vmap(lambda key: jax.random.uniform(key, (length,)))(keys)
     weights, scales = jax.vmap(world.reference)(numbers[:, window:])
     gaps, lags = weights @ world.gram, jnp.arange(window)
 
@@ -161,10 +184,10 @@ def stream_draws(
 
     Lengths go from `shortest` to `window`; a length that exceeds the frames seen does not count.
     """
-    lengths, n = jnp.arange(1, window + 1), len(world.gram)
+    lengths = jnp.arange(1, window + 1)
 
     def run(key: jax.Array, own: Moments, horizon: int) -> tuple:
-        numbers = jax.random.uniform(key, (horizon + n,))
+        numbers = jax.random.uniform(key, (horizon + len(world.gram),))
         weights, scale = world.reference(numbers[horizon:])
         gaps = world.gram @ weights
         offset = weights @ gaps

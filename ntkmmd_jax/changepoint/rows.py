@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tiles import tile_by_tile
 from ntkmmd_jax.kernels import empirical_ntk, gaussian_kernel
@@ -40,19 +41,21 @@ class Rows:
         """K (n, m) by codes."""
         raise NotImplementedError
 
-    def mean(self, frames: jax.Array) -> jax.Array:
-        """What stands for φ̄ of the reference."""
+    def mean(self, measure: SignedMeasure) -> Any:
+        """What stands for φ̄ = Σ w_i φ(x_i) of the reference."""
         raise NotImplementedError
 
-    def against(self, mean: jax.Array, codes: jax.Array) -> jax.Array:
+    def against(self, mean: Any, codes: jax.Array) -> jax.Array:
         """⟨φ̄, φ(x)⟩ by codes, (n,)."""
         raise NotImplementedError
 
-    def gram(self, frames: jax.Array) -> jax.Array:
-        """The kernel matrix of frames, centred at their mean."""
+    def gram(self, frames: jax.Array, n: Any = None) -> jax.Array:
+        """The kernel matrix of n frames, centred at their mean; 0 in the padding of a bucket."""
+        n = len(frames) if n is None else n
         kernel = self.matrix(frames)
-        rows = kernel.mean(0)
-        return kernel - rows - rows[:, None] + rows.mean()
+        rows = padding.mean(kernel, n)
+        centred = kernel - rows - rows[:, None] + padding.mean(rows, n)
+        return padding.cleared(padding.cleared(centred, n), n, axis=1)
 
     def matrix(self, frames: jax.Array) -> jax.Array:
         """The kernel matrix of frames."""
@@ -80,10 +83,10 @@ class TwoLayerRows(Rows):
         (x1, c1), (x2, c2) = self._parts(left), self._parts(right)
         return (x1 @ x2.T) * (c1 @ c2.T)
 
-    def mean(self, frames: jax.Array) -> jax.Array:
+    def mean(self, measure: SignedMeasure) -> jax.Array:
         """The mean of ∇f, (d + 1, m)."""
-        x, c = self._parts(self.encode(frames))
-        return x.T @ c / len(frames)
+        x, c = self._parts(self.encode(measure.points))
+        return x.T @ (measure.weights[:, None] * c)
 
     def against(self, mean: jax.Array, codes: jax.Array) -> jax.Array:
         """The derivative along the mean gradient."""
@@ -108,10 +111,8 @@ class GradientRows(Rows):
         """⟨∇f, ∇f⟩."""
         return left @ right.T
 
-    def mean(self, frames: jax.Array) -> jax.Array:
+    def mean(self, measure: SignedMeasure) -> jax.Array:
         """The mean of ∇f, (p,), by one VJP."""
-        weights = jnp.full(len(frames), 1 / len(frames), frames.dtype)
-        measure = SignedMeasure(frames, weights)
         return ravel_pytree(velocity(self.network, self.params, measure))[0]
 
     def against(self, mean: jax.Array, codes: jax.Array) -> jax.Array:
@@ -137,13 +138,13 @@ class GaussianRows(Rows):
         """exp(−|x − y|² / 2σ²)."""
         return gaussian_kernel(left, right, self.bandwidths)
 
-    def mean(self, frames: jax.Array) -> jax.Array:
-        """The frames: the mean embedding has no shorter form."""
-        return self.encode(frames)
+    def mean(self, measure: SignedMeasure) -> SignedMeasure:
+        """The frames and their weights: the mean embedding has no shorter form."""
+        return SignedMeasure(self.encode(measure.points), measure.weights)
 
-    def against(self, mean: jax.Array, codes: jax.Array) -> jax.Array:
+    def against(self, mean: SignedMeasure, codes: jax.Array) -> jax.Array:
         """The mean of the kernel over the reference."""
-        return self.kernel(codes, mean).mean(1)
+        return self.kernel(codes, mean.points) @ mean.weights
 
 
 def rows_of(
@@ -172,19 +173,30 @@ def rows_of(
 class Memory:
     """What a chart keeps of its reference and of the frames before."""
 
-    mean: jax.Array  # of the reference, as `Rows.mean` gives it
+    mean: Any  # of the reference, as `Rows.mean` gives it
     offset: jax.Array  # () |φ̄|²
     codes: jax.Array  # (n, r) of the frames of the buffer
     gaps: jax.Array  # (n,) ⟨φ̄, φ⟩ of them
     sums: jax.Array  # (window,) S_1, …, S_window at the last frame
 
     @classmethod
-    def of(cls, rows: Rows, reference: jax.Array, window: int, frames: int) -> "Memory":
-        """Of a reference, before any frame; `frames` are those of the buffer."""
-        mean = rows.mean(reference)
-        offset = tile_by_tile(
-            lambda part: rows.against(mean, rows.encode(part)), reference, _TILE
-        ).mean()
+    def of(
+        cls, rows: Rows, reference: jax.Array, window: int, frames: int, n: Any = None
+    ) -> "Memory":
+        """Of a reference, before any frame.
+
+        Args:
+            rows: The kernel.
+            reference: Its frames, or a bucket of them.
+            window: The longest window.
+            frames: Those of the buffer.
+            n: How many of a bucket are real; all, by default.
+        """
+        places, n = len(reference), len(reference) if n is None else n
+        weights = jnp.where(padding.is_real(places, n), 1 / padding.number(n), 0)
+        mean = rows.mean(SignedMeasure(reference, weights.astype(reference.dtype)))
+        gaps = tile_by_tile(lambda part: rows.against(mean, rows.encode(part)), reference, _TILE)
+        offset = padding.mean(gaps, n)
         width = jax.eval_shape(rows.encode, reference[:1]).shape[1]
         blank = jnp.zeros((frames, width), reference.dtype)
         return cls(mean, offset, blank, blank[:, 0], jnp.zeros(window, reference.dtype))

@@ -11,9 +11,11 @@ import numpy as np
 
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
+from ntkmmd_jax._lib.padding import evenly
 from ntkmmd_jax._lib.precision import pinned
+from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.changepoint.chart import WINDOWS, Chart, evenly, make_chart
+from ntkmmd_jax.changepoint.chart import WINDOWS, Chart, make_chart, whole_windows
 from ntkmmd_jax.changepoint.law import Moments
 from ntkmmd_jax.changepoint.rows import Memory, Rows, rows_of
 from ntkmmd_jax.changepoint.threshold import Threshold, given
@@ -24,7 +26,7 @@ AFTER = ("hold", "rereference")
 BLOCK = 64  # frames that go through one program together, wherever batches begin and end
 _SCORED = 20  # windows of the reference over which a CUSUM takes the mean of its witness
 _KIND = "detector's state"  # of its files
-_LAYOUT = 3  # the order of the leaves in them
+_LAYOUT = 4  # the order of the leaves in them
 
 
 @record
@@ -41,7 +43,8 @@ class State:
     """All that the detector knows; `init` makes it."""
 
     chart: Chart  # T, and what is fixed of it
-    reference: jax.Array  # (n, ...) standardised
+    reference: jax.Array  # (n, ...) standardised: a bucket, or the frames in use
+    frames: jax.Array  # () of the reference
     threshold: jax.Array  # () what T must exceed
     threshold_interval: jax.Array  # (2,) where it may lie, 95 %, as far as the reference says
     moments: Moments  # of T_1, …, T_window while nothing changes
@@ -49,7 +52,7 @@ class State:
     cusum: Cusum | None  # of a detector with drift
     buffer: jax.Array  # (m, ...) frames before the present block, and its own; standardised
     filled: jax.Array  # () frames of the present block
-    pending: jax.Array  # (N + BLOCK, ...) of a new reference, as they came
+    pending: jax.Array  # (n + BLOCK, ...) of a new reference, as they came
     key: jax.Array  # for the orders of training
     time: jax.Array  # () index of the next frame
     count: jax.Array  # () frames since the reference; negative while a new one is gathered
@@ -79,7 +82,8 @@ class State:
     def witness(self) -> Any:
         """The witness of reference and window; it takes frames as `chart.standard` gives them."""
         key = jax.random.fold_in(self.key, self.time - 1)
-        return self.chart.witness(key, self.reference, self.recent)
+        real = None if self.rows is None else self.frames
+        return self.chart.witness(key, self.reference, self.recent, real)
 
     def save(self, path: str | os.PathLike, **settings: Any) -> Path:
         """Save to one `.npz` file, as a whole or not at all; `load` goes on from it.
@@ -98,8 +102,11 @@ class State:
 
 def chart_rows(chart: Chart, features: tuple[int, ...], window: int) -> Rows | None:
     """The kernel of a chart of T, if it has rows of one."""
-    if chart.held:
-        return None
+    return None if chart.held else kernel_rows(chart, features, window)
+
+
+def kernel_rows(chart: Chart, features: tuple[int, ...], window: int) -> Rows | None:
+    """The kernel of a chart of T or of η, if its test has a fixed one."""
     return rows_of(chart.test, chart.prepared, features, _buffered(window))
 
 
@@ -108,39 +115,59 @@ def _buffered(window: int) -> int:
     return (-(-window // BLOCK) + 1) * BLOCK
 
 
-def in_use(chart: Chart, reference: jax.Array, window: int) -> int:
-    """How many frames of the reference T takes: all, unless every look passes over them."""
-    if chart_rows(chart, reference.shape[1:], window) is not None:
-        return len(reference)
-    return min(len(reference), (WINDOWS + (_SCORED if chart.held else 0)) * window)
+def in_use(held: int, frames: int, window: int) -> int:
+    """How many frames of a reference T takes where every look passes over them: whole windows."""
+    return min(whole_windows(frames, window), (WINDOWS + (_SCORED if held else 0)) * window)
 
 
-@pinned
 def start(
     chart: Chart,
     reference: jax.Array,
+    n: Any,
     found: Threshold,
     key: jax.Array,
     *,
+    used: int,
     cusum: Cusum | None = None,
-    time: int = 0,
+    time: Any = 0,
     window: int,
     shortest: int | None,
     stride: int,
     after: str,
 ) -> State:
-    """A state before its first frame; the reference is in its own coordinates."""
+    """A state before its first frame.
+
+    Args:
+        chart: T, and what is fixed of it.
+        reference: In its own coordinates: its frames, or a bucket of them.
+        n: How many of a bucket are real.
+        found: The threshold.
+        key: For the orders of training.
+        used: How many of them T takes, unless it has rows of a kernel.
+        cusum: Of a detector with drift.
+        time: Index of the first frame to come.
+        window: Frames in the window.
+        shortest: Of all window lengths.
+        stride: Frames between two looks.
+        after: What follows an alarm.
+    """
     rows, shape = chart_rows(chart, reference.shape[1:], window), reference.shape[1:]
-    standard, used = chart.standard(reference), in_use(chart, reference, window)
-    memory = None if rows is None else Memory.of(rows, standard, window, _buffered(window))
+    standard, memory = chart.standard(reference), None
+    if rows is None:
+        standard = standard[evenly(n, used)]
+    else:
+        memory = Memory.of(rows, standard, window, _buffered(window), n)
     zero, gathered = jnp.zeros((), jnp.int32), len(reference) + BLOCK
     return State(
-        chart, standard[evenly(len(standard), used)], found.value, found.interval,
+        chart, standard, jnp.asarray(n, jnp.int32), found.value, found.interval,
         found.moments, memory, cusum, jnp.zeros((_buffered(window), *shape), reference.dtype),
         zero, jnp.zeros((gathered if after == "rereference" else 0, *shape), reference.dtype),
         key, zero + time, zero, zero > 0,
         window=int(window), shortest=shortest, stride=int(stride), after=after,
     )  # fmt: skip
+
+
+begin = soon(start, static_argnames=("used", "window", "shortest", "stride", "after"))
 
 
 def load(path: str | os.PathLike, *, network: Any = None) -> State:
@@ -166,8 +193,9 @@ def load(path: str | os.PathLike, *, network: Any = None) -> State:
             held = about["stride"] if header["cusum"] else 0
             options: Any = {"standardize": True, "held": held}
             chart = make_chart(key, test, reference, about["window"], **options)
-            cusum = Cusum(*jnp.zeros((3, 1))[:, 0]) if held else None
-            state = start(chart, reference, given(0.0, about["window"]), key, cusum=cusum, **about)
+            more = {"cusum": Cusum(*jnp.zeros((3, 1))[:, 0]) if held else None, "used": used}
+            blank = given(0.0, about["window"])
+            state = start(chart, reference, used, blank, key, **more, **about)
             gathered = jnp.zeros((pending, *shape), reference.dtype)
             return dataclasses.replace(state, pending=gathered)
 

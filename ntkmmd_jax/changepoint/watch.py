@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.changepoint.by_rows import moved
 from ntkmmd_jax.changepoint.rows import grown, seen
@@ -57,7 +58,7 @@ def watch(state: State, frames: jax.Array, n: jax.Array) -> tuple[State, Report,
     if state.after == "rereference":
         event = report.events.any()
         n = jnp.where(event, jnp.argmax(report.events) - begin + 1, n)
-        count = jnp.where(event, BLOCK - len(state.pending), state.count + n)
+        count = jnp.where(event, -state.frames, state.count + n)
         alarmed = alarmed & ~event
     else:
         count = state.count + n
@@ -142,7 +143,7 @@ def _closed(state: State) -> State:
 def gather(state: State, frames: jax.Array, n: jax.Array) -> tuple[State, Report, jax.Array]:
     """Put frames into the new reference; once it is whole, watch by it."""
     n = jnp.minimum(n, -state.count)
-    at = len(state.pending) - BLOCK + state.count
+    at = state.frames + state.count
     pending = jax.lax.dynamic_update_slice_in_dim(state.pending, frames, at, 0)
     times = state.time + jnp.arange(BLOCK)
     state = dataclasses.replace(state, pending=pending, time=state.time + n, count=state.count + n)
@@ -154,15 +155,17 @@ def gather(state: State, frames: jax.Array, n: jax.Array) -> tuple[State, Report
 
 def renewed(state: State) -> State:
     """With the reference that has been gathered, and the law of T that goes with it."""
-    reference = state.pending[:-BLOCK]
-    chart = state.chart.restandardized(reference)
+    n = state.frames
+    reference = padding.filled(state.pending[:-BLOCK], n)
+    chart = state.chart.restandardized(reference, n)
     found = given(state.threshold, state.window)
     found = dataclasses.replace(found, moments=state.moments, interval=state.threshold_interval)
     rows, cusum = state.rows, state.cusum
     if rows is not None:
-        found = moved(found, rows, chart.standard(reference), state.shortest)
+        found = moved(found, rows, chart.standard(reference), n, state.shortest)
     if cusum is not None:
         cusum = dataclasses.replace(cusum, total=jnp.zeros_like(cusum.total))
     about: Any = {name: getattr(state, name) for name in ("window", "shortest", "stride", "after")}
-    fresh = start(chart, reference, found, state.key, cusum=cusum, **about)
+    about |= {"used": len(state.reference)}
+    fresh = start(chart, reference, n, found, state.key, cusum=cusum, **about)
     return dataclasses.replace(fresh, time=state.time, pending=state.pending)

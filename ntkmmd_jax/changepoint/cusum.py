@@ -1,0 +1,117 @@
+"""The CUSUM of what a witness gains: W_t = max(0, W_{t−1} + η_t − drift).
+
+η is the gap of a witness of the window on frames that it has not seen (`chart`), as in the authors'
+sequel (Gong, Lee, Cheng & Xie). Its law is found by streams, as that of a run length is: of blocks
+of the reference, against references that are resampled, too.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax.changepoint.by_parts import resampled, trusted_by, watched, world_and_growth
+from ntkmmd_jax.changepoint.by_rows import world_of
+from ntkmmd_jax.changepoint.chart import Chart, learned
+from ntkmmd_jax.changepoint.law import World
+from ntkmmd_jax.changepoint.rows import Rows
+from ntkmmd_jax.changepoint.threshold import Threshold, by_streams, horizon_of, look_counts
+from ntkmmd_jax.twosample.pilot import AT_ONCE
+
+_SETTLED = 8  # windows after which W has forgotten its start
+
+
+def of_cusum(
+    key: jax.Array,
+    chart: Chart,
+    rows: Rows | None,
+    reference: jax.Array,
+    n: jax.Array,
+    *,
+    window: int,
+    stride: int,
+    level: float,
+    arl: float | None,
+    draws: int,
+    block: int | None,
+    size: int,
+    drift: float,
+) -> tuple[Threshold, jax.Array]:
+    """The threshold of the CUSUM of a chart of η, and the standard deviation of η.
+
+    Reference and streams are resampled, of as many frames as they have: so references differ from
+    what follows them by as much as they do, in what they add to every η too. Frames are in the
+    coordinates of the reference, in which those that follow it spread more than its own (`law`).
+    With rows of a kernel, η of all looks are sums over one Gram matrix; else a witness learns for
+    each.
+    """
+    world, growth = world_and_growth(reference, n, window, block)
+    horizon = max(horizon_of(window, stride, arl), 2 * _SETTLED * window)
+    looks = look_counts(horizon, window, stride)
+    options = {"window": window, "size": size, "looks": tuple(looks.tolist())}
+    keys = jax.random.split(key, draws)
+    if rows is None:
+        values, scales = _gains(keys, chart, reference, n, world, growth, **options)
+    else:
+        given = keys, chart, rows, reference, n, world, growth
+        values, scales = _gains_by_rows(*given, **options)
+    unit = jnp.std(values)
+    totals = np.asarray(cusum(values / unit - drift))
+    pair, ratio = by_streams(totals, looks, _SETTLED * window, level, arl)
+    found = trusted_by(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
+    return found, unit * (1 + world.own)
+
+
+def cusum(gains: jax.Array) -> jax.Array:
+    """W_t = max(0, W_{t−1} + gain_t) along the last axis."""
+    total = jnp.cumsum(gains, axis=-1)
+    return total - jnp.minimum(jax.lax.cummin(total, axis=total.ndim - 1), 0)
+
+
+@jit(static_argnames=("window", "size", "looks"))
+def _gains(
+    keys: jax.Array, chart: Chart, reference: jax.Array, n: jax.Array, world: World,
+    growth: jax.Array, *, window: int, size: int, looks: tuple[int, ...],
+) -> tuple[jax.Array, jax.Array]:  # fmt: skip
+    """η at the looks of a stream of blocks of the reference, against such blocks."""
+    horizon = looks[-1]
+
+    def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        k_reference, k_stream, k_scale, k_looks = jax.random.split(key, 4)
+        kept = reference[resampled(k_reference, world, n, size)]
+        frames = reference[resampled(k_stream, world, n, horizon)]
+        _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
+        values = watched(k_looks, chart, kept, frames, looks, window)
+        return values * (growth / scale) ** (chart.test.null_order or 1), scale
+
+    return jax.lax.map(run, keys)
+
+
+@jit(static_argnames=("window", "size", "looks"))
+def _gains_by_rows(
+    keys: jax.Array, chart: Chart, rows: Rows, reference: jax.Array, n: jax.Array, world: World,
+    growth: jax.Array, *, window: int, size: int, looks: tuple[int, ...],
+) -> tuple[jax.Array, jax.Array]:  # fmt: skip
+    """The same of a fixed kernel: η = ⟨φ_learned − φ_old, φ_scored − φ_new⟩, of means of φ."""
+    gram = world_of(rows, reference, window, world.block, n).gram
+    some, held, horizon = learned(size, window), chart.held, looks[-1]
+
+    def against(picked: jax.Array) -> jax.Array:  # their mean, in a product with every frame
+        return jnp.zeros(len(gram)).at[picked].add(1 / len(picked)) @ gram
+
+    def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        k_reference, k_stream, k_scale = jax.random.split(key, 3)
+        kept = resampled(k_reference, world, world.n, size)
+        frames = resampled(k_stream, world, world.n, horizon)
+        of_learned, of_scored = against(kept[some]), against(kept[~some])
+
+        def look(count: jax.Array) -> jax.Array:
+            seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
+            old, new = seen[:-held], seen[-held:]
+            of_old = gram[old[:, None], new].mean() - of_scored[old].mean()
+            return of_learned[kept[~some]].mean() - of_learned[new].mean() + of_old
+
+        _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
+        return jax.vmap(look)(jnp.asarray(looks)) * growth / scale, scale
+
+    return jax.lax.map(run, keys, batch_size=AT_ONCE)
