@@ -33,11 +33,19 @@ def least(size: int) -> int:
     return size - (1 << (size - 1).bit_length()) // (2 * _STEPS) + 1
 
 
-def rows_in_bucket(values: Any) -> jax.Array:
-    """Rows on the host, padded to the size of their bucket with copies of the last one."""
+def rows_in_bucket(values: Any) -> tuple[jax.Array, jax.Array, int]:
+    """Rows on the host, padded to the size of their bucket with copies of the last one.
+
+    Returns:
+        The rows, how many of them are real, and how many of any that share this shape are: a
+        number that is known. Few rows have their own shape.
+    """
     values = np.asarray(values)
-    missing = bucket(len(values)) - len(values)
-    return jnp.asarray(np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]))
+    n, size = len(values), bucket(len(values))
+    few = size <= _SMALLEST
+    filler = np.repeat(values[-1:], 0 if few else size - n, axis=0)
+    rows = jnp.asarray(np.concatenate([values, filler]))
+    return rows, jnp.asarray(n, jnp.int32), n if few else least(size)
 
 
 def is_full(length: int, n: Any) -> bool:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax._lib.padding import evenly, least, mean, variance
+from ntkmmd_jax._lib.padding import evenly, mean, variance
 from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.pooled import Pooled
@@ -116,6 +116,7 @@ def make_chart(
     standardize: bool,
     held: int = 0,
     n: Any = None,
+    least: int | None = None,
 ) -> Chart:
     """Fix θ0 or the bandwidth, and the standardisation, from the reference.
 
@@ -128,6 +129,7 @@ def make_chart(
             to leave none more than `LIMIT` from the mean.
         held: For η instead of T: how many of the newest frames the witness does not see.
         n: How many of a bucket are real; all, by default.
+        least: How many are in any case, by which the test is prepared.
     """
     try:
         test.check_samples(window, window, reference.shape[1:])
@@ -138,23 +140,23 @@ def make_chart(
             "a chart standardises its frames itself, over the reference, and not by its test: use "
             "standardize=True of the chart, or standardize=False of the test"
         )
-    return _fixed(key, test, reference, n, standardize=standardize, held=held)
+    options = {"standardize": standardize, "held": held, "least": least}
+    return _fixed(key, test, reference, n, **options)
 
 
 def _fix(
     key: jax.Array, test: TwoSampleTest, reference: jax.Array, n: Any,
-    *, standardize: bool, held: int,
+    *, standardize: bool, held: int, least: int | None,
 ) -> Chart:  # fmt: skip
-    places, shape = len(reference), reference.shape[1:]
+    shape = reference.shape[1:]
     limit = jnp.asarray(LIMIT if standardize else jnp.inf, reference.dtype)
     plain = jnp.zeros(shape, reference.dtype), jnp.ones(shape, reference.dtype)
     chart = Chart(test, *(spreads(reference, n) if standardize else plain), limit, None, held=held)
-    # Of a bucket, as many frames as any reference in it has: a test prepares by real ones only.
-    some = reference if n is None else reference[evenly(n, least(places))]
+    some = reference if least is None else reference[evenly(n, least)]
     return dataclasses.replace(chart, prepared=test.prepare(key, chart.standard(some)))
 
 
-_fixed = soon(_fix, static_argnames=("standardize", "held"))
+_fixed = soon(_fix, static_argnames=("standardize", "held", "least"))
 
 
 def spreads(reference: jax.Array, n: Any = None) -> tuple[jax.Array, jax.Array]:

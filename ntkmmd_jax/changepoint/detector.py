@@ -103,8 +103,8 @@ def init(
     k_chart, k_threshold, k_looks = jax.random.split(as_key(key), 3)
     test, held = chart_test(test, window), 0 if drift is None else stride
     size, shape = len(reference), reference.shape[1:]
-    reference, n = rows_in_bucket(reference), jnp.asarray(size, jnp.int32)
-    options: Any = {"standardize": standardize, "held": held, "n": n}
+    reference, n, least = rows_in_bucket(reference)
+    options: Any = {"standardize": standardize, "held": held, "n": n, "least": least}
     chart = make_chart(k_chart, test, reference, window, **options)
     rows, used = chart_rows(chart, shape, window), in_use(held, size, window)
     if n_draws is None:

@@ -68,8 +68,8 @@ def test_a_bucket_changes_nothing(name, monkeypatch):
 def test_the_law_of_a_bucket():
     reference = jnp.asarray(frames(150))
     rows = GaussianRows(jnp.ones(1))
-    filled, n = padding.rows_in_bucket(reference), jnp.asarray(150)
-    assert len(filled) == 256
+    filled, n, known = padding.rows_in_bucket(reference)
+    assert (len(filled), int(n), known) == (256, 150, 129)
     exact, padded = world_of(rows, reference, 20), world_of(rows, filled, 20, n=n)
     assert int(exact.block) == int(padded.block) > 1
     assert int(exact.remembers.order) == int(padded.remembers.order)
@@ -119,6 +119,11 @@ def test_least_of_a_bucket(n):
     size = padding.bucket(n)
     assert padding.bucket(padding.least(size)) == size
     assert padding.least(size) == 1 or padding.bucket(padding.least(size) - 1) < size
+
+
+def test_few_rows_have_their_own_shape():
+    rows, n, known = padding.rows_in_bucket(np.ones((30, 2)))
+    assert (len(rows), int(n), known) == (30, 30, 30)
 
 
 @pytest.mark.parametrize(("n", "size"), [(10, 4), (7, 7), (1000, 37), (3, 5)])
