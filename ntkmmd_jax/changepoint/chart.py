@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ntkmmd_jax._lib.padding import evenly, mean, variance
+from ntkmmd_jax._lib.padding import evenly, mean, random_order, variance
 from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.pooled import Pooled
@@ -24,6 +24,7 @@ LIMIT = 5.0  # spreads: a single wild frame shall not speak for a window
 EFFECTIVE_RATE = 0.0015  # the paper's: α / window
 WINDOWS = 4  # of the reference, for a chart that passes over all of it at every look
 METHODS = tuple(methods())
+_SOME = 1  # folded into the key of a chart; others are split from it
 
 
 @record
@@ -152,7 +153,10 @@ def _fix(
     limit = jnp.asarray(LIMIT if standardize else jnp.inf, reference.dtype)
     plain = jnp.zeros(shape, reference.dtype), jnp.ones(shape, reference.dtype)
     chart = Chart(test, *(spreads(reference, n) if standardize else plain), limit, None, held=held)
-    some = reference if least is None else reference[evenly(n, least)]
+    some = reference
+    if least is not None:  # at random: frames at even distances may all be at one point of a swing
+        bits = jax.random.bits(jax.random.fold_in(key, _SOME), (len(reference),))
+        some = reference[random_order(bits, n)[:least]]
     return dataclasses.replace(chart, prepared=test.prepare(key, chart.standard(some)))
 
 
