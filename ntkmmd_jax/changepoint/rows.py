@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ntkmmd_jax._lib import padding
@@ -224,3 +225,32 @@ def seen(rows: Rows, memory: Memory, block: jax.Array) -> tuple[Memory, jax.Arra
 def grown(sums: jax.Array, added: jax.Array) -> jax.Array:
     """S of all lengths at the next frame."""
     return added + jnp.concatenate([jnp.zeros_like(sums[:1]), sums[:-1]])
+
+
+@record
+class Halves:
+    """Two means of a reference: of the frames that a witness learns from, and of the others."""
+
+    learned: Any  # as `Rows.mean` gives it
+    scored: Any  # likewise
+    offset: jax.Array  # () their product
+
+    @classmethod
+    def of(cls, rows: Rows, reference: jax.Array, some: np.ndarray) -> "Halves":
+        """Of a reference; `some` says which frames are learned from."""
+
+        def mean(frames: jax.Array) -> Any:
+            weights = jnp.full(len(frames), 1 / len(frames), frames.dtype)
+            return rows.mean(SignedMeasure(frames, weights))
+
+        learned, others = mean(reference[some]), reference[~some]
+        products = tile_by_tile(
+            lambda part: rows.against(learned, rows.encode(part)), others, _TILE
+        )
+        return cls(learned, mean(others), products.mean())
+
+    def gain(self, rows: Rows, old: jax.Array, new: jax.Array) -> jax.Array:
+        """η = ⟨φ_learned − φ_old, φ_scored − φ_new⟩: what a witness of old frames gains on new."""
+        old, new = rows.encode(old), rows.encode(new)
+        of_old = rows.kernel(old, new).mean() - rows.against(self.scored, old).mean()
+        return self.offset - rows.against(self.learned, new).mean() + of_old

@@ -15,9 +15,9 @@ from ntkmmd_jax._lib.padding import evenly
 from ntkmmd_jax._lib.precision import pinned
 from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax.changepoint.chart import WINDOWS, Chart, make_chart, whole_windows
+from ntkmmd_jax.changepoint.chart import WINDOWS, Chart, learned, make_chart, whole_windows
 from ntkmmd_jax.changepoint.law import Moments
-from ntkmmd_jax.changepoint.rows import Memory, Rows, rows_of
+from ntkmmd_jax.changepoint.rows import Halves, Memory, Rows, rows_of
 from ntkmmd_jax.changepoint.threshold import Threshold, given
 from ntkmmd_jax.networks import as_network
 from ntkmmd_jax.twosample.recipe import from_recipe, recipe
@@ -36,6 +36,7 @@ class Cusum:
     unit: jax.Array  # () standard deviation of η while nothing changes
     drift: jax.Array  # () in units
     total: jax.Array  # () W
+    halves: Halves | None = None  # of the reference, of a test with a fixed kernel
 
 
 @record
@@ -48,7 +49,7 @@ class State:
     threshold: jax.Array  # () what T must exceed
     threshold_interval: jax.Array  # (2,) where it may lie, 95 %, as far as the reference says
     moments: Moments  # of T_1, …, T_window while nothing changes
-    memory: Memory | None  # of charts with rows of a kernel
+    memory: Memory | None  # of charts of T with rows of a kernel
     cusum: Cusum | None  # of a detector with drift
     buffer: jax.Array  # (m, ...) frames before the present block, and its own; standardised
     filled: jax.Array  # () frames of the present block
@@ -71,6 +72,11 @@ class State:
     def rows(self) -> Rows | None:
         """The chart's kernel, if it has rows of one."""
         return chart_rows(self.chart, self.reference.shape[1:], self.window)
+
+    @property
+    def kernel(self) -> Rows | None:
+        """The same, of a CUSUM too."""
+        return kernel_rows(self.chart, self.reference.shape[1:], self.window)
 
     @property
     def recent(self) -> jax.Array:
@@ -155,6 +161,10 @@ def start(
     standard, memory = chart.standard(reference), None
     if rows is None:
         standard = standard[evenly(n, used)]
+        kernel = kernel_rows(chart, shape, window)
+        if cusum is not None and kernel is not None:
+            halves = Halves.of(kernel, standard, learned(used, window))
+            cusum = dataclasses.replace(cusum, halves=halves)
     else:
         memory = Memory.of(rows, standard, window, _buffered(window), n)
     zero, gathered = jnp.zeros((), jnp.int32), len(reference) + BLOCK

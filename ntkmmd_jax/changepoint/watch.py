@@ -78,7 +78,7 @@ def _look(
     times: jax.Array,
 ) -> tuple[State, jax.Array, Report]:
     """T at the looks of a block, one frame after the other."""
-    rows, cusum, memory = state.rows, state.cusum, state.memory
+    rows, kernel, cusum, memory = state.rows, state.kernel, state.cusum, state.memory
     lengths = jnp.arange(1, state.window + 1)
     added = jnp.zeros((BLOCK, 0), block.dtype)
     if rows is not None and memory is not None:
@@ -93,6 +93,8 @@ def _look(
     def of_test(at: jax.Array, time: jax.Array) -> jax.Array:
         first = len(state.buffer) - BLOCK + at + 1 - state.window
         recent = jax.lax.dynamic_slice_in_dim(state.buffer, first, state.window)
+        if cusum is not None and cusum.halves is not None and kernel is not None:
+            return cusum.halves.gain(kernel, recent[: -state.stride], recent[-state.stride :])
         return state.chart(jax.random.fold_in(state.key, time), state.reference, recent)
 
     def frame(carry: tuple, given: tuple) -> tuple:

@@ -13,6 +13,7 @@ from ntkmmd_jax._lib import padding
 from ntkmmd_jax.changepoint import by_parts, chart, cusum, state
 from ntkmmd_jax.changepoint.by_rows import world_of
 from ntkmmd_jax.changepoint.rows import GaussianRows, Memory
+from tests.changepoint.test_law import KERNELS
 
 NETWORK = ntk.mlp(16)
 CHARTS = {
@@ -159,3 +160,14 @@ def test_eta_by_rows_is_that_of_a_witness():
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
         slow = [made(key, kept, stream[at - 20 : at]) for at in options["looks"]]
         np.testing.assert_allclose(found, np.array(slow) * growth / scale, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["two layers", "deep", "gmmd"])
+def test_a_look_of_a_cusum_is_that_of_a_witness(name):
+    """η from two means of the reference, and by a witness that learns and scores all of it."""
+    options = {"window": 20, "stride": 5, "drift": 0.5, "threshold": 1.0, "n_draws": 20}
+    begun = changepoint.init(0, frames(150), test=KERNELS[name], **options)
+    recent = begun.chart.standard(jnp.asarray(frames(20, seed=4)))
+    fast = begun.cusum.halves.gain(begun.kernel, recent[:-5], recent[-5:])
+    slow = begun.chart(jax.random.key(0), begun.reference, recent)
+    assert float(fast) == pytest.approx(float(slow), rel=2e-3, abs=1e-5)
