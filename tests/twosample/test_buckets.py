@@ -158,19 +158,34 @@ def test_buckets_are_few_and_not_much_larger():
     assert (buckets[~large] <= np.maximum(64, 2 * sizes[~large])).all()
 
 
+# Whole programs, as a test runs them: by itself, every operation would be one.
+split = jax.jit(ntk.measure.split, static_argnums=3)
+split_pooled = jax.jit(pooled.split_pooled, static_argnums=2)
+
+
+@jax.jit(static_argnames=("n_x", "n_y"))
+def relabelled(n_x, n_y):
+    return ntk.calibration.relabel(KEY, n_x, n_y, 30)
+
+
+@jax.jit(static_argnames="places")
+def relabelled_in_bucket(n_x, n_y, places):
+    return ntk.calibration.relabel(KEY, n_x, n_y, 30, places=places)
+
+
 @pytest.mark.parametrize("n_x,n_y", [(3, 4), (40, 61), (300, 301), (512, 700)])
 def test_splits_and_labellings_are_those_of_the_points(n_x, n_y):
     x, y = np.arange(n_x, dtype=np.float32)[:, None], -1 - np.arange(n_y, dtype=np.float32)[:, None]
     bucket = pooled.in_bucket(x, y)
     for fraction in (0.5, 0.3, (0.2, 0.9)):
-        found = pooled.split_pooled(KEY, bucket, fraction)
-        for half, exact in zip(found, ntk.measure.split(KEY, x, y, fraction), strict=True):
+        found = split_pooled(KEY, bucket, fraction)
+        for half, exact in zip(found, split(KEY, x, y, fraction), strict=True):
             assert (half.n_x, half.n_y) == tuple(map(len, exact))
             np.testing.assert_array_equal(half.points[: half.n], np.concatenate(exact))
     places, in_turn = len(bucket.points), ntk.measure.interleaved(n_x, n_y)
     np.testing.assert_array_equal(bucket.in_turn[: n_x + n_y], in_turn)
-    exact = ntk.calibration.relabel(KEY, n_x, n_y, 30)
-    padded = ntk.calibration.relabel(KEY, bucket.n_x, bucket.n_y, 30, places=places)
+    exact = relabelled(n_x, n_y)
+    padded = relabelled_in_bucket(bucket.n_x, bucket.n_y, places)
     n = n_x + n_y
     np.testing.assert_array_equal(padded.labels[:, :n], exact.labels)
     assert not padded.labels[:, n:].any() and int(padded.observed) == int(exact.observed)
