@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
+from ntkmmd_jax._lib.precision import jit
+
 # sin(φ)/φ and cos(φ) as polynomials in φ² on [0, π/2], to the precision of a float32.
 _SIN = (1.0, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800)
 _COS = (1.0, -1 / 2, 1 / 24, -1 / 720, 1 / 40320, -1 / 3628800, 1 / 479001600)
@@ -18,6 +20,11 @@ _COS = (1.0, -1 / 2, 1 / 24, -1 / 720, 1 / 40320, -1 / 3628800, 1 / 479001600)
 
 def normal(key: jax.Array, shape: Sequence[int]) -> jax.Array:
     """Independent N(0, 1) numbers of the default float type; in double precision, JAX's own."""
+    return _normal(key, tuple(shape))
+
+
+@jit(static_argnames="shape", inline=True)  # else a call outside a program makes a dozen of them
+def _normal(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     if jnp.result_type(float) != jnp.float32:
         return jax.random.normal(key, shape)
     n = math.prod(shape)

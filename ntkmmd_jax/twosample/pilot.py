@@ -25,8 +25,9 @@ from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.files import load_leaves, refill, save_leaves, whole_file
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.points import as_points, check_finite, points_like
-from ntkmmd_jax._lib.precision import jit, pinned
+from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import working
+from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import Standard, blank_standard
 from ntkmmd_jax.networks import as_network
@@ -276,7 +277,6 @@ def pilot_null(
         )
 
 
-@pinned
 def _pilot(
     key: jax.Array,
     test: TwoSampleTest,
@@ -286,12 +286,18 @@ def _pilot(
     contiguous: bool,
 ) -> PilotNull:
     k_init, k_draws = jax.random.split(key)
-    coordinates = test.standard(k_init, reference)
-    standardized = reference if coordinates is None else coordinates(reference)
-    prepared = test.prepare(k_init, standardized)
+    coordinates, prepared = _fixed(k_init, test, reference)
     about = {"sizes": sizes, "contiguous": contiguous, "coordinates": coordinates}
     empty = PilotNull(test, prepared, reference, jnp.zeros(0), **about)
     return dataclasses.replace(empty, null=_draws(empty, jax.random.split(k_draws, n_draws)))
+
+
+@soon
+def _fixed(key: jax.Array, test: TwoSampleTest, reference: jax.Array) -> tuple:
+    """Coordinates, and what the test fixes in them."""
+    coordinates = test.standard(key, reference)
+    standardized = reference if coordinates is None else coordinates(reference)
+    return coordinates, test.prepare(key, standardized)
 
 
 @jit
