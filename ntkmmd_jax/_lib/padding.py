@@ -45,7 +45,7 @@ def rows_in_bucket(values: Any) -> tuple[jax.Array, jax.Array, int]:
     few = size <= _SMALLEST
     filler = np.repeat(values[-1:], 0 if few else size - n, axis=0)
     rows = jnp.asarray(np.concatenate([values, filler]))
-    return rows, jnp.asarray(n, jnp.int32), n if few else least(size)
+    return rows, jnp.asarray(n, int), n if few else least(size)
 
 
 def is_full(length: int, n: Any) -> bool:

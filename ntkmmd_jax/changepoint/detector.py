@@ -223,7 +223,7 @@ def jitted_step(state: State, frames: jax.Array, n: Any) -> tuple[State, Report]
         write = lambda old, new: jax.lax.dynamic_update_slice(old, new, (at,))  # noqa: E731
         return state, jax.tree.map(write, said, new), at + used
 
-    begin = (state, said, jnp.zeros((), jnp.int32))
+    begin = (state, said, jnp.zeros((), int))
     state, said, _ = jax.lax.while_loop(lambda carry: carry[2] < n, take, begin)
     return state, jax.tree.map(lambda leaf: leaf[:k], said)
 

@@ -167,9 +167,9 @@ def start(
             cusum = dataclasses.replace(cusum, halves=halves)
     else:
         memory = Memory.of(rows, standard, window, _buffered(window), n)
-    zero, gathered = jnp.zeros((), jnp.int32), len(reference) + BLOCK
+    zero, gathered = jnp.zeros((), int), len(reference) + BLOCK
     return State(
-        chart, standard, jnp.asarray(n, jnp.int32), found.value, found.interval,
+        chart, standard, jnp.asarray(n, int), found.value, found.interval,
         found.moments, memory, cusum, jnp.zeros((_buffered(window), *shape), reference.dtype),
         zero, jnp.zeros((gathered if after == "rereference" else 0, *shape), reference.dtype),
         key, zero + time, zero, zero > 0,

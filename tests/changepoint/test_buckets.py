@@ -171,3 +171,20 @@ def test_a_look_of_a_cusum_is_that_of_a_witness(name):
     fast = begun.cusum.halves.gain(begun.kernel, recent[:-5], recent[-5:])
     slow = begun.chart(jax.random.key(0), begun.reference, recent)
     assert float(fast) == pytest.approx(float(slow), rel=2e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["a kernel", "all lengths", "no kernel", "CUSUM"])
+def test_double_precision(name):
+    """With 64-bit numbers a detector runs, and sees what it sees without, but for its draws."""
+    reference, stream = frames(150), np.concatenate([frames(40, seed=1), frames(40, seed=2) + 4])
+
+    def run():
+        begun = changepoint.init(3, reference, window=20, stride=5, **CHARTS[name])
+        return changepoint.step(begun, stream)[1]
+
+    single = run()
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        double = run()
+        assert double.statistics.dtype == np.float64
+    np.testing.assert_array_equal(single.looked, double.looked)
+    assert double.alarms[40:].any()
