@@ -127,11 +127,16 @@ def watched(
 
 
 def _rescaled(
-    chart: Chart, values: jax.Array, sizes: float, variance: jax.Array | float
+    chart: Chart, values: jax.Array, sizes: float, variance: jax.Array | float, world: World
 ) -> jax.Array:
-    """T as it would be at other sizes, and with so many times the variance of a window's mean."""
+    """T as it would be at other sizes, and with so many times the variance of a window's mean.
+
+    Frames are in the coordinates of the reference, in which those that follow it spread more than
+    its own (`law`); a test that has its scale in itself does not see that.
+    """
     centre, order = chart.test.null_centre, chart.test.null_order
-    return centre + (values - centre) * sizes**order * variance ** (order or 1)
+    factor = (sizes * (1 + world.own)) ** order * variance ** (order or 1)
+    return centre + (values - centre) * factor
 
 
 @jit(static_argnames=("window", "size", "small", "other"))
@@ -148,7 +153,7 @@ def _pairs(
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
         kept = reference[rest[evenly(n - small, other)]]
         value = chart(k_look, kept, reference[order[:small]])
-        return _rescaled(chart, value, sizes, growth / scale), scale
+        return _rescaled(chart, value, sizes, growth / scale, world), scale
 
     return jax.lax.map(draw, keys, batch_size=AT_ONCE)
 
@@ -169,6 +174,6 @@ def _streams(
         kept = reference[rest[evenly(n - half, other)]]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
         values = watched(k_looks, chart, kept, frames, looks, window)
-        return _rescaled(chart, values, sizes, growth / scale), scale
+        return _rescaled(chart, values, sizes, growth / scale, world), scale
 
     return jax.lax.map(run, keys)
