@@ -92,26 +92,51 @@ def _gains_by_rows(
     keys: jax.Array, chart: Chart, rows: Rows, reference: jax.Array, n: jax.Array, world: World,
     growth: jax.Array, *, window: int, size: int, looks: tuple[int, ...],
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-    """The same of a fixed kernel: η = ⟨φ_learned − φ_old, φ_scored − φ_new⟩, of means of φ."""
-    gram = world_of(rows, reference, window, world.block, n).gram
+    """The same of a fixed kernel: η = ⟨φ_learned − φ_old, φ_scored − φ_new⟩, of means of φ.
+
+    Frames that come twice, or from blocks that overlap by chance, share nothing (`World.kernel`):
+    in many dimensions such pairs would have the tail to themselves.
+    """
+    own = world_of(rows, reference, window, world.block, n)
+    at = jnp.arange(len(own.gram))
     some, held, horizon = learned(size, window), chart.held, looks[-1]
+    apart = own.kernel(at[:, None], at, own.n // 2)  # of stream and reference: all else is chance
 
     def against(picked: jax.Array) -> jax.Array:  # their mean, in a product with every frame
-        return jnp.zeros(len(gram)).at[picked].add(1 / len(picked)) @ gram
+        return jnp.zeros(len(at)).at[picked].add(1 / len(picked)) @ apart
 
     def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_reference, k_stream, k_scale = jax.random.split(key, 3)
         kept = resampled(k_reference, world, world.n, size)
         frames = resampled(k_stream, world, world.n, horizon)
         of_learned, of_scored = against(kept[some]), against(kept[~some])
+        offset, places = of_learned[kept[~some]].mean(), jnp.arange(window)
+        lags = places[:-held, None] - places[-held:]
 
         def look(count: jax.Array) -> jax.Array:
             seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
             old, new = seen[:-held], seen[-held:]
-            of_old = gram[old[:, None], new].mean() - of_scored[old].mean()
-            return of_learned[kept[~some]].mean() - of_learned[new].mean() + of_old
+            of_old = own.kernel(old[:, None], new, lags).mean() - of_scored[old].mean()
+            return offset - of_learned[new].mean() + of_old
 
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        return jax.vmap(look)(jnp.asarray(looks)) * growth / scale, scale
+        gains = jax.vmap(look)(jnp.asarray(looks)) * growth / scale
+        return gains + _shared(own, some), scale
 
     return jax.lax.map(run, keys, batch_size=AT_ONCE)
+
+
+def _shared(world: World, some: np.ndarray) -> jax.Array:
+    """E ⟨φ_learned, φ_scored⟩ of frames of one reference, which remember each other.
+
+    Args:
+        world: Of the kernel.
+        some: Which of the frames in use are learned from.
+    """
+    size, known = len(some), world.remembers.covariances
+    apart = np.arange(1, size)  # in places; in frames, as many times as there are more of these
+    pairs = np.correlate(some.astype(float), (~some).astype(float), "full")
+    pairs = pairs[size:] + pairs[size - 2 :: -1]
+    lags = jnp.asarray(apart) * (world.frames // size)
+    covariances = jnp.where(lags < len(known), known[jnp.minimum(lags, len(known) - 1)], 0)
+    return jnp.sum(jnp.asarray(pairs / pairs.sum(), known.dtype) * covariances)

@@ -140,26 +140,44 @@ def test_evenly_does_not_overflow():
     np.testing.assert_array_equal(padding.evenly(jnp.asarray(n, jnp.int32), size), expected)
 
 
-def test_eta_by_rows_is_that_of_a_witness():
-    """⟨φ_learned − φ_old, φ_scored − φ_new⟩ over a Gram matrix, and by a witness that learns."""
+@pytest.mark.parametrize("block", [1, 6])
+def test_eta_by_rows_is_a_sum_over_pairs(block):
+    """⟨φ_learned − φ_old, φ_scored − φ_new⟩ pair by pair; frames that meet by chance share none."""
     test = ntk.NTKMMD(network=NETWORK).for_pairs()
     reference = jnp.asarray(frames(96))
     made = chart.make_chart(jax.random.key(0), test, reference, 20, standardize=True, held=5)
     standard, n = made.standard(reference), jnp.asarray(96)
     rows = state.kernel_rows(made, (3,), 20)
-    world, growth = by_parts.world_and_growth(standard, n, 20, None)
+    world, growth = by_parts.world_and_growth(standard, n, 20, block)
+    own = world_of(rows, standard, 20, block)
+    gram = np.asarray(own.gram)
     keys = jax.random.split(jax.random.key(1), 6)
     options = {"window": 20, "size": 80, "looks": (20, 25, 60)}
-    # A key of its own for the orders of training is split off, so the draws are other ones: the
-    # same keys are handed to both by hand.
-    fast, _ = cusum._gains_by_rows(keys, made, rows, standard, n, world, growth, **options)
-    for key, found in zip(keys, fast, strict=True):
+    found, _ = cusum._gains_by_rows(keys, made, rows, standard, n, world, growth, **options)
+    some = chart.learned(80, 20)
+    shared = float(cusum._shared(own, some))
+    assert (shared > 0) == (int(own.remembers.order) > 0)  # neighbours are alike, if there are any
+
+    def product(left, right, lags=None):
+        ahead = (left[:, None] - right) % 96
+        chance = np.minimum(ahead, 96 - ahead) < block
+        if lags is not None:
+            chance &= ahead != lags % 96
+        return np.where(chance, 0, gram[left[:, None], right]).mean()
+
+    for key, gains in zip(keys, found, strict=True):
         k_reference, k_stream, k_scale = jax.random.split(key, 3)
-        kept = standard[by_parts.resampled(k_reference, world, world.n, 80)]
-        stream = standard[by_parts.resampled(k_stream, world, world.n, 60)]
+        kept = np.asarray(by_parts.resampled(k_reference, world, world.n, 80))
+        stream = np.asarray(by_parts.resampled(k_stream, world, world.n, 60))
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        slow = [made(key, kept, stream[at - 20 : at]) for at in options["looks"]]
-        np.testing.assert_allclose(found, np.array(slow) * growth / scale, rtol=1e-3, atol=1e-5)
+        of_learned, of_scored = kept[some], kept[~some]
+        for at, gain in zip(options["looks"], gains, strict=True):
+            old, new = stream[at - 20 : at - 5], stream[at - 5 : at]
+            lags = np.arange(15)[:, None] - np.arange(15, 20)
+            eta = product(of_learned, of_scored) - product(of_learned, new)
+            eta += product(old, new, lags) - product(old, of_scored)
+            expected = eta * float(growth / scale) + shared
+            assert float(gain) == pytest.approx(expected, rel=1e-3, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["two layers", "deep", "gmmd"])
