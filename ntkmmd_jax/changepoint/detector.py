@@ -40,7 +40,7 @@ from ntkmmd_jax.changepoint.state import (
     in_use,
     kernel_rows,
 )
-from ntkmmd_jax.changepoint.threshold import WINDOWS, given, warn_if_doubtful
+from ntkmmd_jax.changepoint.threshold import OF_CUSUM, WINDOWS, given, warn_if_doubtful
 from ntkmmd_jax.changepoint.watch import Report, advance
 
 
@@ -140,7 +140,7 @@ def init(
             "learning rate"
         )
     if threshold is None:
-        warn_if_doubtful(found, size, window)
+        warn_if_doubtful(found, size, window, WINDOWS if drift is None else OF_CUSUM)
     about: Any = {**sizes, "shortest": shortest, "after": after, "time": time, "used": used}
     return begin(chart, reference, n, found, k_looks, cusum=cusum, **about)
 

@@ -25,6 +25,7 @@ from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
 
 NEARBY = 3.0  # ratio of the rates of false alarms between which h is found
 WINDOWS = 6  # in a reference whose own mean does not move T as a window's does
+OF_CUSUM = 12  # likewise: what it adds to every η adds up
 BLOCKS = 100  # likewise, as long as frames remember: fewer say too little of their own memory
 _DOUBT = 0.3  # of the logarithm of the rate of false alarms, from which on it is told
 
@@ -102,9 +103,9 @@ def by_streams(
     return [high, low], max(runs[0] / runs[1], 1.01)
 
 
-def warn_if_doubtful(found: Threshold, frames: int, window: int) -> None:
+def warn_if_doubtful(found: Threshold, frames: int, window: int, windows: int = WINDOWS) -> None:
     """Tell of a reference that cannot carry what is asked, and how many frames would do."""
-    doubt, enough = float(found.doubt), max(WINDOWS * window, BLOCKS * int(found.block))
+    doubt, enough = float(found.doubt), max(windows * window, BLOCKS * int(found.block))
     if doubt <= _DOUBT and frames >= enough:
         return
     needed = math.ceil(frames * (min(doubt, 1) / _DOUBT) ** 2 / 10) * 10

@@ -272,24 +272,12 @@ def pilot_null(
     whole("n_draws, the pairs of blocks behind the null,", n_draws)
     test.check_samples(n_x, n_y, reference.shape[1:])
     with working(f"pilot of {test.method}"):
-        return jax.block_until_ready(
-            _pilot(as_key(key), test, reference, (n_x, n_y), n_draws, contiguous)
-        )
-
-
-def _pilot(
-    key: jax.Array,
-    test: TwoSampleTest,
-    reference: jax.Array,
-    sizes: tuple[int, int],
-    n_draws: int,
-    contiguous: bool,
-) -> PilotNull:
-    k_init, k_draws = jax.random.split(key)
-    coordinates, prepared = _fixed(k_init, test, reference)
-    about = {"sizes": sizes, "contiguous": contiguous, "coordinates": coordinates}
-    empty = PilotNull(test, prepared, reference, jnp.zeros(0), **about)
-    return dataclasses.replace(empty, null=_draws(empty, jax.random.split(k_draws, n_draws)))
+        k_init, k_draws = jax.random.split(as_key(key))
+        coordinates, prepared = _fixed(k_init, test, reference)
+        about: Any = {"sizes": (n_x, n_y), "contiguous": contiguous, "coordinates": coordinates}
+        empty = PilotNull(test, prepared, reference, jnp.zeros(0), **about)
+        null = jax.block_until_ready(_draws(empty, jax.random.split(k_draws, n_draws)))
+        return dataclasses.replace(empty, null=null)
 
 
 @soon

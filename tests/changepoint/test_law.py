@@ -149,6 +149,9 @@ def test_short_references_are_told_of(series):
         changepoint.init(0, frames, window=66, test="gmmd", level=0.05)
     with pytest.warns(UserWarning, match=r"5\.9 windows.* by a factor of 1\.. .* 408 frames would"):
         changepoint.init(0, frames, window=68, test="gmmd", level=0.05)
+    cusum = {"test": EXACT, "drift": 0.5, "level": 0.05}  # of which 12 windows are asked
+    with pytest.warns(UserWarning, match=r"11\.8 windows.* 408 frames would"):
+        changepoint.init(0, frames, window=34, **cusum)
     width = [
         np.log(high / low) for low, high in (short.threshold_interval, long.threshold_interval)
     ]
