@@ -42,6 +42,7 @@ from ntkmmd_jax.changepoint.state import (
 )
 from ntkmmd_jax.changepoint.threshold import OF_CUSUM, WINDOWS, given, warn_if_doubtful
 from ntkmmd_jax.changepoint.watch import Report, advance
+from ntkmmd_jax.twosample.taught import taught
 
 
 @pinned
@@ -70,7 +71,9 @@ def init(
 
     Args:
         key: A JAX key or an int seed; of `ntk` and alike for θ0 and the draws behind the threshold.
-        reference: Frames without change, in their order, array-like (N, ...).
+        reference: Frames without change, in their order, array-like (N, ...). A test that learns
+            from them beforehand, as "ntk-fuse" does, has the first half for that, and is held
+            against the second.
         window: Frames in the window.
         shortest: Watch all window lengths from this to `window`, each standardised, for the largest
             (online kernel CUSUM, Wei & Xie 2022); of tests with a fixed kernel, `ntk` and `gmmd`.
@@ -95,17 +98,23 @@ def init(
     reference = as_points(reference, "the reference")
     check_finite(reference, "the reference")
     sizes = {"window": window, "stride": stride}
+    check_sizes(window, shortest, stride)
+    test, total = chart_test(test, window), len(reference)
+    points, reference = taught(test, reference)
     _check_options(reference, window, shortest, stride, arl, threshold, drift, after)
     if block is not None:
         whole("block", block)
         if not block <= len(reference) // 4:
             raise ValueError(f"block must be at most a quarter of the reference; got {block}")
     k_chart, k_threshold, k_looks = jax.random.split(as_key(key), 3)
-    test, held = chart_test(test, window), 0 if drift is None else stride
-    size, shape = len(reference), reference.shape[1:]
-    reference, n, least = rows_in_bucket(reference)
+    held, size, shape = 0 if drift is None else stride, len(reference), reference.shape[1:]
+    points, n, least = rows_in_bucket(points)
     options: Any = {"standardize": standardize, "held": held, "n": n, "least": least}
-    chart = make_chart(k_chart, test, reference, window, **options)
+    chart = make_chart(k_chart, test, points, window, **options)
+    if test.fits:
+        reference, n, _ = rows_in_bucket(reference)
+    else:
+        reference = points
     rows, used = chart_rows(chart, shape, window), in_use(held, size, window)
     if n_draws is None:
         n_draws = 1000 if rows is not None else 400
@@ -140,7 +149,8 @@ def init(
             "learning rate"
         )
     if threshold is None:
-        warn_if_doubtful(found, size, window, WINDOWS if drift is None else OF_CUSUM)
+        windows = WINDOWS if drift is None else OF_CUSUM
+        warn_if_doubtful(found, size, window, windows=windows, learned=total - size)
     about: Any = {**sizes, "shortest": shortest, "after": after, "time": time, "used": used}
     return begin(chart, reference, n, found, k_looks, cusum=cusum, **about)
 
@@ -160,7 +170,6 @@ def _check_options(
     drift: float | None,
     after: str,
 ) -> None:
-    check_sizes(window, shortest, stride)
     if len(reference) < window + 2:
         raise ValueError(
             f"a window of {window} frames needs a longer reference: it has {len(reference)}; "

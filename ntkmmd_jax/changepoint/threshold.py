@@ -103,18 +103,31 @@ def by_streams(
     return [high, low], max(runs[0] / runs[1], 1.01)
 
 
-def warn_if_doubtful(found: Threshold, frames: int, window: int, windows: int = WINDOWS) -> None:
-    """Tell of a reference that cannot carry what is asked, and how many frames would do."""
+def warn_if_doubtful(
+    found: Threshold, frames: int, window: int, *, windows: int = WINDOWS, learned: int = 0
+) -> None:
+    """Tell of a reference that cannot carry what is asked, and how many frames would do.
+
+    Args:
+        found: The threshold.
+        frames: Of the reference.
+        window: Frames in the window.
+        windows: How many of them a reference must have.
+        learned: Frames beside it, from which the test has learned.
+    """
     doubt, enough = float(found.doubt), max(windows * window, BLOCKS * int(found.block))
     if doubt <= _DOUBT and frames >= enough:
         return
     needed = math.ceil(frames * (min(doubt, 1) / _DOUBT) ** 2 / 10) * 10
     factor = f"{math.exp(2 * doubt):.1f}" if doubt < 1 else "more than 7"
     low, high = (float(end) for end in found.interval)
+    beside = f" beside {learned} that the test learns from" if learned else ""
+    enough = math.ceil((frames + learned) / frames * max(needed, enough))
     warnings.warn(
-        f"the reference is short: {frames} frames, {frames / window:.1f} windows, which remember "
-        f"{float(found.memory):.1f} frames each, leave the rate of false alarms uncertain by a "
-        f"factor of {factor} either way by their spread alone (threshold {float(found.value):.4g}, "
-        f"95 % from {low:.4g} to {high:.4g}); about {max(needed, enough)} frames would do",
+        f"the reference is short: {frames} frames{beside}, {frames / window:.1f} windows, which "
+        f"remember {float(found.memory):.1f} frames each, leave the rate of false alarms uncertain "
+        f"by a factor of {factor} either way by their spread alone (threshold "
+        f"{float(found.value):.4g}, "
+        f"95 % from {low:.4g} to {high:.4g}); about {enough} frames would do",
         stacklevel=3,
     )

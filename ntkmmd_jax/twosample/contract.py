@@ -63,6 +63,9 @@ class TwoSampleTest:
     null_order: ClassVar[float] = 1.0  # under H0, T is `null_centre` + a term of n^−null_order
     stratifies: ClassVar[bool] = False  # labels of all points may be permuted within strata
     quick_up_to: ClassVar[int] = 512  # pooled points in a bucket that is compiled quickly
+    fits: ClassVar[bool] = (
+        False  # `prepare` learns from its points: T of others is another (`taught`)
+    )
     ranks: ClassVar[bool] = False  # T of a labelling looks at the others of its pool
     learner: ClassVar[Hashable] = None  # of its evidence: tests of one learn once (`together`)
 

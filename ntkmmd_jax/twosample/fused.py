@@ -172,7 +172,7 @@ class FusedNTK(TwoSampleTest):
     """
 
     stratifies: ClassVar[bool] = True
-
+    fits: ClassVar[bool] = True
     null_order: ClassVar[float] = 0.0  # T has its scale in itself
 
     members: Any = static(default_factory=collection)  # `Scale`, `Tangent`, or networks

@@ -37,6 +37,7 @@ from ntkmmd_jax.twosample.evidence import Comparable, Evidence
 from ntkmmd_jax.twosample.ntk import NTKMMD
 from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 from ntkmmd_jax.twosample.result import TwoSampleResult
+from ntkmmd_jax.twosample.taught import taught
 from ntkmmd_jax.twosample.verdicts import null_result
 
 AT_ONCE = 16  # pairs of blocks whose statistic is computed at once
@@ -263,6 +264,7 @@ def pilot_null(
     test = (NTKMMD() if test is None else test).for_pairs()
     reference = as_points(reference, "the reference")
     check_finite(reference, "the reference")
+    points, reference = taught(test, reference)
     n_x, n_y = (n, n) if isinstance(n, int) else n
     if min(n_x, n_y) < 2 or n_x + n_y > len(reference):
         sizes = (n_x, n_y)
@@ -273,7 +275,7 @@ def pilot_null(
     test.check_samples(n_x, n_y, reference.shape[1:])
     with working(f"pilot of {test.method}"):
         k_init, k_draws = jax.random.split(as_key(key))
-        coordinates, prepared = _fixed(k_init, test, reference)
+        coordinates, prepared = _fixed(k_init, test, points)
         about: Any = {"sizes": (n_x, n_y), "contiguous": contiguous, "coordinates": coordinates}
         empty = PilotNull(test, prepared, reference, jnp.zeros(0), **about)
         null = jax.block_until_ready(_draws(empty, jax.random.split(k_draws, n_draws)))
@@ -281,10 +283,10 @@ def pilot_null(
 
 
 @soon
-def _fixed(key: jax.Array, test: TwoSampleTest, reference: jax.Array) -> tuple:
+def _fixed(key: jax.Array, test: TwoSampleTest, points: jax.Array) -> tuple:
     """Coordinates, and what the test fixes in them."""
-    coordinates = test.standard(key, reference)
-    standardized = reference if coordinates is None else coordinates(reference)
+    coordinates = test.standard(key, points)
+    standardized = points if coordinates is None else coordinates(points)
     return coordinates, test.prepare(key, standardized)
 
 
