@@ -8,8 +8,8 @@ python benchmarks/changepoint.py gestures            # MSRC-12, if it is there
 
 `alarms` (wanted 1 % of the looks) watches streams of `length` windows, `arl` (wanted 1,000 frames)
 streams as long as that: so many references, with so many streams each, by `init` and `step` as they
-ship. Cells are chosen by charts=ntk,all pools=300,600,2000 windows=50,100 dims=5,50 and
-laws=Gaussian,t(3),AR(.5),AR(.8). Errors are those between references; "warned" is the share of
+ship. Cells are chosen by charts=ntk,all (or any method), pools=300,600,2000, windows=50,100,
+dims=5,50 and laws=Gaussian,t(3),AR(.5),AR(.8). Errors are those between references; "warned" is the share of
 references that are told to be too short, and the last column leaves those out. Charts that call
 LAPACK (hotelling) are many times faster with OPENBLAS_NUM_THREADS=1.
 """
@@ -102,7 +102,7 @@ def promised(cell: Cell, references: int, streams: int, frames: int, **wanted: A
         k_pool, k_watch = jax.random.split(jax.random.key(seed))
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            options = {"window": window, **wanted, **CHARTS[name]}
+            options = {"window": window, **wanted, **CHARTS.get(name, {"test": name})}
             state = changepoint.init(seed, sample(k_pool, pool, d), **options)
         warned.append(bool(said))
         seen.append(jax.device_get(watched(state, k_watch, source, frames, d, streams)))
