@@ -9,9 +9,9 @@ python benchmarks/changepoint.py gestures            # MSRC-12, if it is there
 `alarms` (wanted 1 % of the looks) watches streams of `length` windows, `arl` (wanted 1,000 frames)
 streams as long as that: so many references, with so many streams each, by `init` and `step` as they
 ship. Cells are chosen by charts=ntk,all (or any method), pools=300,600,2000, windows=50,100,
-dims=5,50 and laws=Gaussian,t(3),AR(.5),AR(.8). Errors are those between references; "warned" is the share of
-references that are told to be too short, and the last column leaves those out. Charts that call
-LAPACK (hotelling) are many times faster with OPENBLAS_NUM_THREADS=1.
+dims=5,50 and laws=Gaussian,t(3),AR(.5),AR(.8). Errors are those between references; "warned" is the
+share of references that are told to be too short, and the last column leaves those out. Charts that
+call LAPACK (hotelling) are many times faster with OPENBLAS_NUM_THREADS=1.
 """
 
 import dataclasses
