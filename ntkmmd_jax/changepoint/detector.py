@@ -42,7 +42,7 @@ from ntkmmd_jax.changepoint.state import (
 )
 from ntkmmd_jax.changepoint.threshold import OF_CUSUM, WINDOWS, given, warn_if_doubtful
 from ntkmmd_jax.changepoint.watch import Report, advance
-from ntkmmd_jax.twosample.taught import taught
+from ntkmmd_jax.twosample.taught import beside, taught
 
 
 @pinned
@@ -101,7 +101,8 @@ def init(
     check_sizes(window, shortest, stride)
     test, total = chart_test(test, window), len(reference)
     points, reference = taught(test, reference)
-    _check_options(reference, window, shortest, stride, arl, threshold, drift, after)
+    learned = total - len(reference)
+    _check_options(reference, learned, window, shortest, stride, arl, threshold, drift, after)
     if block is not None:
         whole("block", block)
         if not block <= len(reference) // 4:
@@ -150,7 +151,7 @@ def init(
         )
     if threshold is None:
         windows = WINDOWS if drift is None else OF_CUSUM
-        warn_if_doubtful(found, size, window, windows=windows, learned=total - size)
+        warn_if_doubtful(found, size, window, windows=windows, learned=learned)
     about: Any = {**sizes, "shortest": shortest, "after": after, "time": time, "used": used}
     return begin(chart, reference, n, found, k_looks, cusum=cusum, **about)
 
@@ -162,6 +163,7 @@ def _standard(chart: Chart, frames: jax.Array) -> jax.Array:
 
 def _check_options(
     reference: jax.Array,
+    learned: int,
     window: int,
     shortest: int | None,
     stride: int,
@@ -172,7 +174,8 @@ def _check_options(
 ) -> None:
     if len(reference) < window + 2:
         raise ValueError(
-            f"a window of {window} frames needs a longer reference: it has {len(reference)}; "
+            f"a window of {window} frames needs a longer reference: it has {len(reference)}"
+            f"{beside(learned)}; "
             f"{WINDOWS} windows ({WINDOWS * window} frames) or more are best"
         )
     if arl is not None and threshold is not None:

@@ -22,6 +22,7 @@ import numpy as np
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax.changepoint.law import Moments, World
 from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
+from ntkmmd_jax.twosample.taught import beside
 
 NEARBY = 3.0  # ratio of the rates of false alarms between which h is found
 WINDOWS = 6  # in a reference whose own mean does not move T as a window's does
@@ -121,11 +122,10 @@ def warn_if_doubtful(
     needed = math.ceil(frames * (min(doubt, 1) / _DOUBT) ** 2 / 10) * 10
     factor = f"{math.exp(2 * doubt):.1f}" if doubt < 1 else "more than 7"
     low, high = (float(end) for end in found.interval)
-    beside = f" beside {learned} that the test learns from" if learned else ""
     enough = math.ceil((frames + learned) / frames * max(needed, enough))
     warnings.warn(
-        f"the reference is short: {frames} frames{beside}, {frames / window:.1f} windows, which "
-        f"remember {float(found.memory):.1f} frames each, leave the rate of false alarms uncertain "
+        f"the reference is short: {frames} frames{beside(learned)}, {frames / window:.1f} windows, "
+        f"which remember {float(found.memory):.1f} frames each, leave the rate of false alarms uncertain "
         f"by a factor of {factor} either way by their spread alone (threshold "
         f"{float(found.value):.4g}, "
         f"95 % from {low:.4g} to {high:.4g}); about {enough} frames would do",

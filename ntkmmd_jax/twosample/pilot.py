@@ -37,7 +37,7 @@ from ntkmmd_jax.twosample.evidence import Comparable, Evidence
 from ntkmmd_jax.twosample.ntk import NTKMMD
 from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 from ntkmmd_jax.twosample.result import TwoSampleResult
-from ntkmmd_jax.twosample.taught import taught
+from ntkmmd_jax.twosample.taught import beside, taught
 from ntkmmd_jax.twosample.verdicts import null_result
 
 AT_ONCE = 16  # pairs of blocks whose statistic is computed at once
@@ -270,6 +270,7 @@ def pilot_null(
         sizes = (n_x, n_y)
         raise ValueError(
             f"blocks of {sizes} do not fit into a reference of {len(reference)} points"
+            f"{beside(len(points)) if test.fits else ''}"
         )
     whole("n_draws, the pairs of blocks behind the null,", n_draws)
     test.check_samples(n_x, n_y, reference.shape[1:])

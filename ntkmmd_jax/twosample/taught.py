@@ -18,3 +18,8 @@ def taught(test: TwoSampleTest, points: Any) -> tuple[Any, Any]:
     """
     half = len(points) // 2
     return (points[:half], points[half:]) if test.fits else (points, points)
+
+
+def beside(learned: int) -> str:
+    """What is to be said of points that a test has learned from, after the number of the others."""
+    return f" beside {learned} that the test learns from" if learned else ""
