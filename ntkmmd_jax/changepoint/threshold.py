@@ -125,8 +125,8 @@ def warn_if_doubtful(
     enough = math.ceil((frames + learned) / frames * max(needed, enough))
     warnings.warn(
         f"the reference is short: {frames} frames{beside(learned)}, {frames / window:.1f} windows, "
-        f"which remember {float(found.memory):.1f} frames each, leave the rate of false alarms uncertain "
-        f"by a factor of {factor} either way by their spread alone (threshold "
+        f"which remember {float(found.memory):.1f} frames each, leave the rate of false alarms "
+        f"uncertain by a factor of {factor} either way by their spread alone (threshold "
         f"{float(found.value):.4g}, "
         f"95 % from {low:.4g} to {high:.4g}); about {enough} frames would do",
         stacklevel=3,
