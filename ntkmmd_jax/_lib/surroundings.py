@@ -46,10 +46,10 @@ def _settings() -> tuple:
     # Where and when programs are kept makes no other program.
     values = sorted(item for item in config.values.items() if "cache" not in item[0])
     flags = tuple(os.environ.get(name) for name in _FLAGS)
-    return (values, chosen(), flags, _separates())
+    return (values, chosen(), flags, separates())
 
 
-def _separates() -> bool:
+def separates() -> bool:
     """Flax's setting that makes other draws of a key; flax itself need not be imported."""
     flax = sys.modules.get("flax.configurations")
     if flax is not None:

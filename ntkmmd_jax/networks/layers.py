@@ -1,6 +1,6 @@
-"""The layers of our networks, as flax modules: how weights are drawn and scaled.
+"""The convolutional network and its layers, as flax modules.
 
-A layer is z = c·(h W) + b with W ~ N(0, s²) and b = 0; `initialization` says what s and c are.
+A layer is z = c·(h W) + b with W ~ N(0, s²) and b = 0, s and c as in `fully_connected`.
 """
 
 import functools
@@ -12,6 +12,7 @@ from flax import linen
 
 from ntkmmd_jax._lib.normals import normal
 from ntkmmd_jax.networks.activations import Activation, activation_fn
+from ntkmmd_jax.networks.fully_connected import layer_scales, readout_scales
 
 
 def normal_init(std: float) -> Callable[[jax.Array, tuple[int, ...]], jax.Array]:
@@ -20,12 +21,7 @@ def normal_init(std: float) -> Callable[[jax.Array, tuple[int, ...]], jax.Array]
 
 
 class Layer(linen.Module):
-    """An affine layer z = c·(h W) + b with W ~ N(0, s²), b = 0.
-
-    paper: s = 1 in the first layer and 1/√fan_in after it; lecun (LeCun et al. 1998): s =
-    1/√fan_in; he (He et al. 2015): √(2/fan_in) in front of an activation; ntk (Jacot, Gabriel &
-    Hongler 2018): s = 1 and c = 1/√fan_in. Elsewhere c = 1.
-    """
+    """An affine layer z = c·(h W) + b with W ~ N(0, s²), b = 0 (see `layer_scales`)."""
 
     features: int
     initialization: str
@@ -38,13 +34,7 @@ class Layer(linen.Module):
         window = self.kernel_shape or ()
         shape = (*window, h.shape[-1], self.features)
         fan_in = functools.reduce(lambda a, b: a * b, shape[:-1])
-        scale = fan_in**-0.5 if self.initialization == "ntk" else 1.0
-        std = {
-            "paper": 1.0 if self.position == "first" else fan_in**-0.5,
-            "lecun": fan_in**-0.5,
-            "he": ((1.0 if self.position == "readout" else 2.0) / fan_in) ** 0.5,
-            "ntk": 1.0,
-        }[self.initialization]
+        std, scale = layer_scales(self.initialization, self.position, fan_in)
         kernel = self.param("kernel", normal_init(std), shape)
         bias = self.param("bias", linen.initializers.zeros, (self.features,))
         z = convolved(h, kernel) if window else h @ kernel
@@ -87,26 +77,8 @@ class Readout(linen.Module):
     def __call__(self, h: jax.Array) -> jax.Array:
         """Map (n, m) to (n,)."""
         m = h.shape[-1]
-        std, scale = (1.0, m**-0.5) if self.initialization == "ntk" else (m**-0.5, 1.0)
+        std, scale = readout_scales(self.initialization, m)
         return scale * (h @ self.param("kernel", normal_init(std), (m,)))
-
-
-class MLP(linen.Module):
-    """Fully connected layers of the given widths and a readout."""
-
-    widths: tuple[int, ...]
-    activation: Activation
-    initialization: str
-
-    @linen.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        """Map (n, ...) to (n,)."""
-        sigma = activation_fn(self.activation)
-        h = x.reshape(x.shape[0], -1)
-        for i, width in enumerate(self.widths):
-            position = "first" if i == 0 else "hidden"
-            h = sigma(Layer(width, self.initialization, position, name=f"layer_{i + 1}")(h))
-        return Readout(self.initialization, name="readout")(h)
 
 
 class ConvNet(linen.Module):

@@ -49,7 +49,7 @@ class Network:
 
     @property
     def module(self) -> Any:
-        """The flax module behind it, if any."""
+        """The module behind it, flax's or that of an `mlp`, if any."""
         return getattr(self.apply, "module", None)
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +11,9 @@ from ntkmmd_jax._lib.checks import positive, whole
 from ntkmmd_jax._lib.files import FileError
 from ntkmmd_jax.networks.activations import Activation, check_activation
 from ntkmmd_jax.networks.check import Explained
+from ntkmmd_jax.networks.fully_connected import MLP
 from ntkmmd_jax.networks.modules import NetworkLike, as_network, freeze
 from ntkmmd_jax.networks.network import Network
-
-if TYPE_CHECKING:
-    from ntkmmd_jax.networks.layers import MLP
 
 INITIALIZATIONS = ("paper", "he", "lecun", "ntk")
 LAWS = ("gaussian", "cauchy")
@@ -33,7 +31,7 @@ def mlp(
     Args:
         widths: Width of each hidden layer; one number for the two-layer network.
         activation: A name in `jax.nn` (softplus, relu, …), `erf`, `sin`, or a callable.
-        initialization: paper, he, lecun or ntk (see `layers.Layer`).
+        initialization: paper, he, lecun or ntk (see `fully_connected.layer_scales`).
         train_readout: Whether the readout a_k is trained, or frozen as in the paper.
 
     Example:
@@ -62,7 +60,8 @@ def convnet(
         channels: Channels of each 5×5 convolution, each followed by 2×2 max pooling.
         width: Width of the fully connected layer after them.
         activation: As for `mlp`.
-        initialization: paper, he, lecun or ntk (see `layers.Layer`); the paper does not say which.
+        initialization: paper, he, lecun or ntk (see `fully_connected.layer_scales`); the paper
+            does not say which.
         train_readout: Whether the readout is trained.
 
     Example:
@@ -140,9 +139,10 @@ def _built(name: str, *frozen: str, train_readout: bool | None = None, **options
 
 @dataclasses.dataclass(frozen=True)
 class _Shipped:
-    """A function of a flax module of ours, made when it is asked for; equal for the same one.
+    """A function of a module of ours, made when it is asked for; equal for the same one.
 
-    To import flax takes a fifth of a second, and a program that is kept draws without it.
+    All but `mlp` are flax's, which takes a fifth of a second to import; a program that is kept
+    draws without it.
     """
 
     name: str
@@ -159,20 +159,16 @@ class _Shipped:
 
 @functools.cache
 def _module(name: str, options: tuple[tuple[str, Any], ...]) -> Any:
+    if name == "mlp":
+        return MLP(**dict(options))
     from ntkmmd_jax.networks import layers, random_features
 
-    modules = {
-        "mlp": layers.MLP,
-        "convnet": layers.ConvNet,
-        "fourier": random_features.Fourier,
-    }
+    modules = {"convnet": layers.ConvNet, "fourier": random_features.Fourier}
     return modules[name](**dict(options))
 
 
-def mlp_behind(network: Network) -> "MLP | None":
+def mlp_behind(network: Network) -> MLP | None:
     """The module of an `mlp`, with its widths, activation and initialization; None of others."""
-    from ntkmmd_jax.networks.layers import MLP
-
     return network.module if isinstance(network.module, MLP) else None
 
 

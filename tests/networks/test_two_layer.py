@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ntkmmd_jax.measure import signed_measure
-from ntkmmd_jax.networks import freeze, from_flax, mlp, two_layer
+from ntkmmd_jax.networks import Network, freeze, mlp, two_layer
 from ntkmmd_jax.training import SGD, trained_witness, trajectory
 
 KEY = jax.random.key(3)
@@ -72,4 +72,5 @@ def test_it_applies_to_the_papers_network_only():
     assert not two_layer.applies(mlp((8, 8)))
     assert not two_layer.applies(mlp(8, train_readout=True))
     assert not two_layer.applies(freeze(mlp(8), "bias"))
-    assert not two_layer.applies(from_flax(mlp(8).module))
+    module = mlp(8).module
+    assert not two_layer.applies(Network(module.init, module.apply))
