@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib.padding import cleared
-from ntkmmd_jax.kernels.gaussian import ranked
+from ntkmmd_jax.kernels.gaussian import ranked, sorted_ranks
 
 QUANTILES = (0.05, 0.95)
+_FEW = 2**16  # distances up to which they are sorted
 
 
 def distances(x1: jax.Array, x2: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -66,20 +67,31 @@ def collection_bandwidths(
         geometric: Whether each is the same multiple of the one before; else, the same step away.
         n: How many of the points are real; all, by default.
     """
-    n = len(points) if n is None else n
     norms = distances(points, points)
-    apart = (cleared(cleared(norm, n), n, axis=1) for norm in (jnp.sqrt(norms[0]), norms[1]))
-    return jnp.stack([_spaced(of, count, geometric=geometric) for of in apart])
+    spaced = (_spaced(of, count, geometric, n) for of in (jnp.sqrt(norms[0]), norms[1]))
+    return jnp.stack(list(spaced))
 
 
-def _spaced(of_pairs: jax.Array, count: int, *, geometric: bool) -> jax.Array:
+def family_bandwidths(
+    points: jax.Array, family: int, count: int, *, geometric: bool, n: Any = None
+) -> jax.Array:
+    """Those of one family only, shape (count,): 0 of the Gaussian one, 1 of the Laplace one."""
+    norm = distances(points, points)[family]
+    return _spaced(norm if family else jnp.sqrt(norm), count, geometric, n)
+
+
+def _spaced(of_pairs: jax.Array, count: int, geometric: bool, n: Any) -> jax.Array:
     """From half the 5 % to twice the 95 % quantile of the distances that are not 0."""
+    n = len(of_pairs) if n is None else n
+    of_pairs = cleared(cleared(of_pairs, n), n, axis=1)
     apart = of_pairs > 0
     some = jnp.sum(jnp.sum(apart.astype(int), axis=1))
     apart_only = jnp.where(apart, of_pairs, jnp.inf)
+    shares = jnp.asarray(QUANTILES, of_pairs.dtype) * some.astype(of_pairs.dtype)
+    ranks = jnp.floor(shares).astype(int)
+    few = of_pairs.size <= _FEW
     low, high = (
-        ranked(apart_only, jnp.floor(q * some.astype(of_pairs.dtype)).astype(int))
-        for q in QUANTILES
+        sorted_ranks(apart_only, ranks) if few else [ranked(apart_only, rank) for rank in ranks]
     )
     # All points may coincide: then any scale is as good.
     low, high = jnp.where(some > 0, low / 2, 1), jnp.where(some > 0, 2 * high, 1)

@@ -20,10 +20,12 @@ second, on several devices they can hang, and on accelerators they are slow.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.records import record, static
@@ -69,14 +71,51 @@ def fit_filters(units: Any, points: jax.Array, times: tuple[float, ...], n: Any 
         times: t ≥ 0, in units of 1/λ_1.
         n: How many of the points are real; all, by default.
     """
+    ascending = sorted({t for t in times if t})
+    mean, covariance, filters = fit_doubled(units, points, doublings(ascending), n)
+    given = [ascending.index(t) for t in times if t]
+    if given != list(range(len(ascending))):
+        filters = filters[np.asarray(given, int)]
+    return Filtered(units, mean, covariance, filters, times=times)
+
+
+def fit_doubled(
+    units: Any, points: jax.Array, schedule: tuple[Any, Any], n: Any = None
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The mean of features, their covariance C and Φ(tC) for the times of a schedule.
+
+    Args:
+        units: As of `fit_filters`.
+        points: Likewise.
+        schedule: As `doublings` has it; may be traced.
+        n: How many of the points are real; all, by default.
+    """
     n = len(points) if n is None else n
     features = tile_by_tile(units, points, _TILE)
     mean = padding.mean(features, n)
     centred = padding.cleared(features - mean, n)
     covariance = centred.T @ centred / jnp.asarray(n, mean.dtype)
     largest = jnp.maximum(largest_eigenvalue(covariance), jnp.finfo(mean.dtype).tiny)
-    filters = _filters(covariance / largest, times)
-    return Filtered(units, mean, covariance, filters, times=times)
+    return mean, covariance, _filters(covariance / largest, *schedule)
+
+
+def doublings(times: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """How Φ comes from each of ascending times to the next.
+
+    Returns:
+        Where to begin the series, 0 to go on from the time before; and how often to double then.
+    """
+    starts, counts, now = [], [], math.nan
+    for time in times:
+        count = math.log2(time / now)  # NaN at first
+        start = 0.0
+        if not (math.isfinite(count) and count == round(count)):
+            count = max(0, math.ceil(math.log2(time / _START)))
+            start = 2.0**-count * time
+        starts.append(start)
+        counts.append(round(count))
+        now = time
+    return np.asarray(starts, float), np.asarray(counts, np.int32)
 
 
 def largest_eigenvalue(matrix: jax.Array) -> jax.Array:
@@ -100,18 +139,22 @@ def filter_at(matrix: jax.Array, time: Any) -> jax.Array:
     return (filtered + filtered.T) / 2
 
 
-def _filters(relative: jax.Array, times: tuple[float, ...]) -> jax.Array:
-    """Φ(tC) for every time > 0, in the order given, of a covariance with largest eigenvalue 1."""
+def _filters(relative: jax.Array, starts: Any, counts: Any) -> jax.Array:
+    """Φ(tC) for the times of a schedule, of a covariance with largest eigenvalue 1.
+
+    One body for all of them, whatever their number: a program is compiled for longer than it runs.
+    """
     one = jnp.eye(len(relative), dtype=relative.dtype)
-    raised, found, now, both = relative + _ROUNDING * one, {}, math.nan, (one, one)
-    for time in sorted({t for t in times if t}):
-        doublings = math.log2(time / now)  # NaN at first
-        if doublings != round(doublings) if math.isfinite(doublings) else True:
-            doublings = max(0, math.ceil(math.log2(time / _START)))
-            both = _series(2.0**-doublings * time * raised, one)
-        both = jax.lax.fori_loop(0, round(doublings), _double, both)
-        now, found[time] = time, (both[1] + both[1].T) / 2
-    return jnp.stack([found[t] for t in times if t]) if found else one[None][:0]
+    raised = relative + _ROUNDING * one
+
+    def reach(both: tuple[jax.Array, jax.Array], step: tuple) -> tuple[tuple, jax.Array]:
+        start, count = step
+        both = jax.lax.cond(start > 0, lambda: _series(start * raised, one), lambda: both)
+        both = jax.lax.fori_loop(0, count, _double, both)
+        return both, (both[1] + both[1].T) / 2
+
+    steps = (jnp.asarray(starts, relative.dtype), jnp.asarray(counts))
+    return jax.lax.scan(reach, (one, one), steps)[1]
 
 
 def _series(x: jax.Array, one: jax.Array) -> tuple[jax.Array, jax.Array]:

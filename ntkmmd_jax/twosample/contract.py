@@ -60,7 +60,8 @@ class TwoSampleTest:
     even: ClassVar[bool] = True  # T stays the same when x and y change places
     normal_from: ClassVar[int] = 20  # points of each from which on `Normal` is measured to hold
     stops: ClassVar[bool] = False  # its result has a wealth, and says where one could have stopped
-    null_order: ClassVar[float] = 1.0  # under H0, T is `null_centre` + a term of n^−null_order
+    null_order: ClassVar[float] = 1.0  # under H0, T is `null_centre` + a term of n^−null_order,
+    null_power: ClassVar[float] = 1.0  # and that goes with the variance of means to this power
     stratifies: ClassVar[bool] = False  # labels of all points may be permuted within strata
     quick_up_to: ClassVar[int] = 512  # pooled points in a bucket that is compiled quickly
     fits: ClassVar[bool] = (
@@ -215,9 +216,9 @@ class TwoSampleTest:
         """Points of each from which on `Asymptotic` is measured to hold."""
         return 0
 
-    @property
-    def null_centre(self) -> float:
-        """What T comes to under H0 as n grows."""
+    def null_centre(self, prepared: Prepared) -> Any:
+        """What T comes to under H0 as the spread of means goes to 0."""
+        del prepared
         return 0.0
 
     def keys(self, key: jax.Array) -> Keys:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.checks import positive, whole
@@ -28,6 +29,7 @@ from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable, Samples
 from ntkmmd_jax.twosample.fused_witness import FusedWitness
 from ntkmmd_jax.twosample.members import Member, Scale, Seen, Tangent, as_member
+from ntkmmd_jax.twosample.scales import prepared_together
 from ntkmmd_jax.twosample.spoken import Members
 
 _CONSTANT = 1e-5  # standard deviation / mean of T^⅓ below which it is rounding only
@@ -64,7 +66,9 @@ class FusedEvidence(Refittable, Comparable):
         placed = relabelling.placed(samples.points)
         # The arrangement is uniform under H0, so any of its places are a sample without labels.
         prepared = self.prepared or test.prepare_placed(self.key, placed, samples.n)
-        values = jnp.concatenate([one.labelled(relabelling, placed) for one in prepared], axis=1)
+        measure = samples.measure
+        found = [one.labelled(relabelling, placed, measure) for one in prepared]
+        values = jnp.concatenate([of_member for of_member, _ in found], axis=1)
         roots = jnp.cbrt(jnp.maximum(values, 0))
         if pool.chunk is None:
             mean, spread = roots.mean(0), roots.std(0)
@@ -77,57 +81,58 @@ class FusedEvidence(Refittable, Comparable):
         shares = jax.nn.softmax(test.sharpness * scores[row]) * slopes
         own = jnp.mean(~(scores < scores[row] - _TIE), axis=0)
         members = Members(values[row], scores[row], own, names=test.names)
-        return Permuted(null, row, self._witness(prepared, shares), members=members)
+        moved = [v for _, v in found]
+        return Permuted(null, row, self._witness(prepared, moved, shares), members=members)
 
-    def _witness(self, prepared: tuple, shares: jax.Array) -> FusedWitness:
-        measure = self.samples.measure
-        features, ends = measure.points.shape[1:], []
-        for member in self.test.members:
-            ends.append((ends[-1] if ends else 0) + len(member.names))
-        parts = jnp.split(shares, ends[:-1])
-        return FusedWitness(
-            tuple(
-                one.witness(one.moved(measure), share, features)
-                for one, share in zip(prepared, parts, strict=True)
-            )
-        )
+    def _witness(self, prepared: tuple, moved: list, shares: jax.Array) -> FusedWitness:
+        features = self.samples.points.shape[1:]
+        ends = np.cumsum([one.count for one in prepared])
+        parts = zip(prepared, moved, jnp.split(shares, ends[:-1]), strict=True)
+        return FusedWitness(tuple(one.witness(v, share, features) for one, v, share in parts))
 
-    def _alone(self) -> tuple[tuple, jax.Array, jax.Array]:
-        """The members, their z and its slope by the moments of their laws, without a pool."""
+    def _alone(self) -> tuple[tuple, list, jax.Array, jax.Array]:
+        """The members, their v, z and its slope by the moments of their laws, without a pool."""
         samples, test = self.samples, self.test
         prepared = self.prepared or test.prepare(self.key, samples.points)
         measure = samples.measure
-        values = jnp.concatenate([one.statistics(one.moved(measure)) for one in prepared])
-        roots, (mean, spread) = jnp.cbrt(values), self._moments(prepared)
-        return prepared, _scores(roots, mean, spread), _slopes(roots, mean, spread)
+        moved = [one.moved(measure) for one in prepared]
+        values = [one.statistics(v) for one, v in zip(prepared, moved, strict=True)]
+        roots, (mean, spread) = jnp.cbrt(jnp.concatenate(values)), self._moments(prepared)
+        return prepared, moved, _scores(roots, mean, spread), _slopes(roots, mean, spread)
 
     def _moments(self, prepared: tuple) -> tuple[jax.Array, jax.Array]:
         """Mean and standard deviation of T^⅓ by the law of every member; both 0 if it has none."""
         samples, within = self.samples, self.samples.within
-        total, squares = (
-            jnp.concatenate(of) for of in zip(*(one.moments() for one in prepared), strict=True)
-        )
         n, n_x = padding.number(samples.n), padding.number(samples.n_x)
         if within is not None and within.groups is not None:
             n_x = n * within.of_x / len(within.strata)  # whatever the labels
-        unit = jnp.cbrt((1 / n_x + 1 / (n - n_x)) * total)
-        width = 2 * squares / (9 * jnp.where(total > 0, total, 1) ** 2)  # 2/9ν
-        return unit * (1 - width), unit * jnp.sqrt(width)
+        return _root_moments(prepared, 1 / n_x + 1 / (n - n_x))
 
     @property
     def witness(self) -> FusedWitness:
         """Of the members that speak loudest."""
-        prepared, scores, slopes = self._alone()
-        return self._witness(prepared, jax.nn.softmax(self.test.sharpness * scores) * slopes)
+        prepared, moved, scores, slopes = self._alone()
+        shares = jax.nn.softmax(self.test.sharpness * scores) * slopes
+        return self._witness(prepared, moved, shares)
 
     def statistic(self) -> jax.Array:
         """The members fused, on the scale of their laws under H0."""
-        return fused(self._alone()[1], self.test.sharpness)
+        return fused(self._alone()[2], self.test.sharpness)
 
 
 def fused(scores: jax.Array, sharpness: Any) -> jax.Array:
     """(1/s) log mean_m exp(s z_m) over the last axis."""
     return jax.nn.logsumexp(sharpness * scores, axis=-1, b=1 / scores.shape[-1]) / sharpness
+
+
+def _root_moments(prepared: tuple, sizes: Any) -> tuple[jax.Array, jax.Array]:
+    """Mean and standard deviation of T^⅓ of every member, by Wilson & Hilferty."""
+    total, squares = (
+        jnp.concatenate(of) for of in zip(*(one.moments() for one in prepared), strict=True)
+    )
+    unit = jnp.cbrt(sizes * total)
+    width = 2 * squares / (9 * jnp.where(total > 0, total, 1) ** 2)  # 2/9ν
+    return unit * (1 - width), unit * jnp.sqrt(width)
 
 
 def _speaks(mean: jax.Array, spread: jax.Array) -> jax.Array:
@@ -173,7 +178,8 @@ class FusedNTK(TwoSampleTest):
 
     stratifies: ClassVar[bool] = True
     fits: ClassVar[bool] = True
-    null_order: ClassVar[float] = 0.0  # T has its scale in itself
+    null_order: ClassVar[float] = 0.0  # z knows the sizes
+    null_power: ClassVar[float] = 1 / 3
 
     members: Any = static(default_factory=collection)  # `Scale`, `Tangent`, or networks
     landmarks: int = static(default=256, kw_only=True)  # of the scales; all points, if no more
@@ -226,26 +232,28 @@ class FusedNTK(TwoSampleTest):
         placed = jax.random.permutation(k_order, points)
         # As many of them as there are always: a saved chart has one shape, whatever its pool.
         seen = Seen(placed, placed[jnp.arange(self.landmarks) % len(placed)])
-        return self._prepare(k_members, seen)
+        pairs = zip(self.members, jax.random.split(k_members, len(self.members)), strict=True)
+        return tuple(member.prepare(k, seen) for member, k in pairs)
 
     def prepare_placed(self, key: jax.Array, placed: jax.Array, n: Any) -> tuple:
         """The members, from n points in random order: their landmarks are spread over all."""
         if padding.is_full(len(placed), n):
             landmarks = placed[:: max(1, n // self.landmarks)][: self.landmarks]
-            return self._prepare(key, Seen(placed, landmarks))
+            return prepared_together(self.members, key, Seen(placed, landmarks))
         room = min(self.landmarks, len(placed))
         stride = jnp.maximum(1, n // self.landmarks)
         landmarks = placed[jnp.minimum(jnp.arange(room) * stride, n - 1)]
-        return self._prepare(key, Seen(placed, landmarks, n, padding.at_most(n, room)))
-
-    def _prepare(self, key: jax.Array, seen: Seen) -> tuple:
-        keys = jax.random.split(key, len(self.members))
-        pairs = zip(self.members, keys, strict=True)
-        return tuple(member.prepare(k, seen) for member, k in pairs)
+        seen = Seen(placed, landmarks, n, padding.at_most(n, room))
+        return prepared_together(self.members, key, seen)
 
     def prepare_run(self, key: jax.Array, points: jax.Array) -> None:
         """Nothing: members see placed points, lest their rounding follow the labels."""
         return None
+
+    def null_centre(self, prepared: tuple) -> jax.Array:
+        """The members fused where every T_m is 0."""
+        mean, spread = _root_moments(prepared, 1.0)
+        return fused(_scores(jnp.zeros_like(mean), mean, spread), self.sharpness)
 
     def evidence(
         self, key: jax.Array, prepared: tuple | None, train: Samples, held: Samples

@@ -132,6 +132,7 @@ class LinearTimeMMD(GaussianTest):
 
     normal_from: ClassVar[int] = 100
     null_order: ClassVar[float] = 0.5  # a mean of independent terms
+    null_power: ClassVar[float] = 0.5
 
     @property
     def method(self) -> str:

@@ -19,7 +19,8 @@ import jax.numpy as jnp
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.records import record, shown, static
 from ntkmmd_jax.calibration import Relabelling, centred, gram_null, symmetric_null
-from ntkmmd_jax.kernels import Filtered, bin_gram, collection_bandwidths, empirical_ntk, fit_filters
+from ntkmmd_jax.kernels import Filtered, bin_gram, empirical_ntk, fit_filters
+from ntkmmd_jax.kernels.collection import family_bandwidths
 from ntkmmd_jax.kernels.filtered import LONGEST
 from ntkmmd_jax.kernels.units import GradientUnits, KernelUnits, RadialUnits
 from ntkmmd_jax.measure import SignedMeasure
@@ -41,10 +42,21 @@ class Seen:
     n: Any = None  # how many points are real; None: all
     m: Any = None  # how many landmarks are
 
+    def width(self, position: float, law: str) -> jax.Array:
+        """σ at a position (see `Scale`) of the range of the landmarks' distances."""
+        low, high = self._range(law)
+        return low * (high / low) ** position
+
+    def _range(self, law: str) -> jax.Array:
+        """Half the 5 % and twice the 95 % quantile of the landmarks' distances, found once."""
+        if law not in self._ranges:
+            options = {"geometric": True, "n": self.m}
+            self._ranges[law] = family_bandwidths(self.landmarks, LAWS.index(law), 2, **options)
+        return self._ranges[law]
+
     @cached_property
-    def range(self) -> jax.Array:
-        """Half the 5 % and twice the 95 % quantile of the landmarks' distances, of every law."""
-        return collection_bandwidths(self.landmarks, 2, geometric=True, n=self.m)
+    def _ranges(self) -> dict[str, jax.Array]:
+        return {}
 
 
 @record
@@ -53,10 +65,18 @@ class AtTimes:
 
     filtered: Filtered
 
-    def labelled(self, relabelling: Relabelling, placed: jax.Array) -> jax.Array:
-        """T(t) of every labelling, shape (B + 1, times)."""
-        sums = relabelling.sums(self.filtered(placed))
-        return relabelling.balanced(self.statistics(relabelling.weights @ sums)).T
+    @property
+    def count(self) -> int:
+        """How many statistics it has."""
+        return len(self.filtered.times)
+
+    def labelled(
+        self, relabelling: Relabelling, placed: jax.Array, measure: SignedMeasure
+    ) -> tuple[jax.Array, jax.Array]:
+        """T(t) of every labelling, shape (B + 1, times), and v of the observed one."""
+        del measure  # is a labelling of the placed points
+        rows = relabelling.weights @ relabelling.sums(self.filtered(placed))
+        return relabelling.balanced(self.statistics(rows)).T, rows[relabelling.observed]
 
     def moved(self, measure: SignedMeasure) -> jax.Array:
         """v = Σ w_i h(z_i), shape (m,)."""
@@ -85,8 +105,15 @@ class AtStart:
     traces: tuple[jax.Array, jax.Array]  # moments of the spectrum of the kernel
     network: Network = static()
 
-    def labelled(self, relabelling: Relabelling, placed: jax.Array) -> jax.Array:
-        """T_NTK of every labelling, the mean over initialisations, shape (B + 1, 1)."""
+    @property
+    def count(self) -> int:
+        """How many statistics it has."""
+        return 1
+
+    def labelled(
+        self, relabelling: Relabelling, placed: jax.Array, measure: SignedMeasure
+    ) -> tuple[jax.Array, tuple[Params, ...]]:
+        """T_NTK of every labelling, the mean over θ0, (B + 1, 1), and v of the observed one."""
         bins = relabelling.bins
         if bins is None:
             grams = [empirical_ntk(self.network, at, placed) for at in self.params]
@@ -94,7 +121,7 @@ class AtStart:
             grams = [bin_gram(self.network, at, placed, bins) for at in self.params]
         gram = sum(grams[1:], grams[0]) / len(grams)
         null = symmetric_null if bins is None else gram_null
-        return null(relabelling, gram, unbiased=False).values[:, None]
+        return null(relabelling, gram, unbiased=False).values[:, None], self.moved(measure)
 
     def moved(self, measure: SignedMeasure) -> tuple[Params, ...]:
         """v = Σ w_i ∇f(z_i; θ0), of each."""
@@ -167,9 +194,9 @@ class Scale:
     def prepare(self, key: jax.Array, seen: Seen) -> AtTimes:
         """The scale, and the units trained for all times."""
         del key  # nothing is random
-        low, high = seen.range[LAWS.index(self.law)]
-        width = low * (high / low) ** self.position
-        units = RadialUnits(seen.landmarks, width, seen.m, law=self.law)
+        units = RadialUnits(
+            seen.landmarks, seen.width(self.position, self.law), seen.m, law=self.law
+        )
         return AtTimes(fit_filters(units, seen.points, self.times, seen.n))
 
 

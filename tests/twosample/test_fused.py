@@ -46,7 +46,7 @@ def test_every_labelling_against_a_single_measure(samples, name):
     relabelling = Pool(40).relabel(jax.random.key(3), samples, bins=bins)
     placed = relabelling.placed(jnp.concatenate(samples))
     prepared = member.prepare(jax.random.key(4), Seen(placed, placed[::2]))
-    values = prepared.labelled(relabelling, placed)
+    values = prepared.labelled(relabelling, placed, signed_measure(*samples))[0]
     assert values.shape == (41, len(member.names)) and (values > 0).all()
     for b in (0, 7, 40):
         labels = np.concatenate([np.repeat(relabelling.labels[b], 4), bins.rest > 0])
@@ -68,7 +68,7 @@ def test_moments_are_those_of_labellings(samples):
     placed = relabelling.placed(jnp.concatenate(samples))
     for member in (ntk.Scale(0.3, times=(0.0, 8.0, 1024.0)), ntk.Tangent(ntk.mlp(8))):
         prepared = member.prepare(jax.random.key(4), Seen(placed, placed))
-        values = prepared.labelled(relabelling, placed)
+        values = prepared.labelled(relabelling, placed, signed_measure(*samples))[0]
         expected = (1 / 30 + 1 / 21) * prepared.moments()[0] * 51 / 50  # without replacement
         np.testing.assert_allclose(values.mean(0), expected, rtol=0.03)
 
