@@ -44,6 +44,7 @@ CHARTS: dict[str, dict[str, Any]] = {
     "net": {"test": "net"},
     "ntk-fuse": {"test": "ntk-fuse"},
     "cusum": {"test": ntk.NTKMMD(network=NETWORK), "drift": 0.5},
+    "net-cusum": {"test": "net", "drift": 0.5},
 }
 
 

@@ -1,7 +1,10 @@
 """Thresholds of charts of any other test: T between parts of the reference, made of blocks.
 
 T goes with the sizes of both as it does under H0. What blocks cut of the memory of a series is made
-up for by the ratio of V's of a Gaussian kernel with and without the cut (`dependence`).
+up for by the ratio of V's with and without the cut (`dependence`), of the tangent kernel of a test
+with a network that is trained, and of a Gaussian one for any other. The scale f that a reference
+estimates is likewise of that kernel; of a test that learned beforehand it is that of its own T
+(`influence`).
 """
 
 from typing import Any
@@ -14,11 +17,12 @@ from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.padding import at_most, evenly
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.quick import soon
-from ntkmmd_jax.changepoint.by_rows import world_of
+from ntkmmd_jax.changepoint.by_rows import RESAMPLED, world_of
 from ntkmmd_jax.changepoint.chart import Chart, whole_windows
 from ntkmmd_jax.changepoint.dependence import Dependence
+from ntkmmd_jax.changepoint.influence import spread_of_mean
 from ntkmmd_jax.changepoint.law import Moments, World
-from ntkmmd_jax.changepoint.rows import GaussianRows
+from ntkmmd_jax.changepoint.rows import GaussianRows, Rows, rows_near
 from ntkmmd_jax.changepoint.threshold import (
     NEARBY,
     Threshold,
@@ -31,6 +35,7 @@ from ntkmmd_jax.kernels import median_bandwidth
 from ntkmmd_jax.twosample.pilot import AT_ONCE
 
 _MEDIAN = 1000  # frames of the median distance
+_SCALES = 1  # folded into the key; the draws' are split from it
 
 
 def of_test(
@@ -48,19 +53,27 @@ def of_test(
     size: int,
 ) -> Threshold:
     """The threshold of a chart with a reference of `size` frames in use."""
-    world, growth = world_and_growth(reference, n, window, block)
-    keys, options = jax.random.split(key, draws), {"window": window, "size": size}
-    given, half = (keys, chart, reference, n, world, growth), int(n) // 2
+    world, growth = world_and_growth(near(chart, reference), reference, n, window, block)
+    keys, half = jax.random.split(key, draws), int(n) // 2
+    given, small = (keys, chart, reference, n, world), min(window, half)
+    other = min(size, whole_windows(int(n) - small, window))
+    own = None
+    if arl is None or chart.test.fits:
+        values, scales, windows = _pairs(*given, small=small, other=other)
+        if chart.test.fits:
+            own = scales = _scales_by_influence(key, chart, values, windows, n, world, other)
     if arl is None:
-        options |= {"small": min(window, half)}
-        rest = whole_windows(int(n) - options["small"], window)
-        values, scales = _pairs(*given, **options, other=min(size, rest))
+        sizes = (1 / window + 1 / size) / (1 / small + 1 / other)
+        values = _rescaled(chart, values, sizes, growth, scales, world)
         at = [calibration.threshold(values, p) for p in (level, NEARBY * level)]
         return trusted_by(chart, jnp.stack(at), scales, world, window)
     looks = look_counts(horizon_of(window, stride, arl), window, stride)
-    rest = whole_windows(int(n) - half, window)
-    options |= {"looks": tuple(looks.tolist()), "other": min(size, rest)}
+    other = min(size, whole_windows(int(n) - half, window))
+    options = {"window": window, "looks": tuple(looks.tolist()), "other": other}
     values, scales = _streams(*given, **options)
+    scales = scales if own is None else own
+    sizes = (1 / window + 1 / size) / (1 / window + 1 / other)
+    values = _rescaled(chart, values, sizes, growth, scales[:, None], world)
     pair, ratio = by_streams(np.asarray(values), looks, window, level, arl)
     return trusted_by(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
 
@@ -70,17 +83,22 @@ def trusted_by(
 ) -> Threshold:
     """The threshold of a chart whose T, or η, has no moments in closed form, and its doubt."""
     plain = Moments(jnp.zeros(window), jnp.ones(window))
-    about = {"centre": 0.0 if chart.held else chart.test.null_centre}
-    about |= {"order": chart.test.null_order or 1.0}
+    about = {"centre": chart.null_centre, "order": chart.test.null_order or 1.0}
     return trusted(pair, scales, plain, world, **about, **options)
 
 
+def near(chart: Chart, reference: jax.Array) -> Rows | None:
+    """The kernel that T, or η, goes with while nothing changes, if one is known."""
+    return rows_near(chart.test, chart.prepared, min(len(reference), RESAMPLED))
+
+
 def _world_and_growth(
-    reference: jax.Array, n: jax.Array, window: int, block: int | None
+    rows: Rows | None, reference: jax.Array, n: jax.Array, window: int, block: int | None
 ) -> tuple[World, jax.Array]:
-    """The world of a Gaussian kernel, and V of a window over what blocks leave of it."""
-    some = reference[:_MEDIAN]
-    rows = GaussianRows(median_bandwidth(some, at_most(n, len(some))).reshape(1))
+    """The world of a kernel, or a Gaussian one, and V of a window over what blocks leave of it."""
+    if rows is None:
+        some = reference[:_MEDIAN]
+        rows = GaussianRows(median_bandwidth(some, at_most(n, len(some))).reshape(1))
     world = world_of(rows, reference, window, block, n)
     covariances = world.remembers.covariances
     lag = jnp.arange(len(covariances), dtype=covariances.dtype)
@@ -108,9 +126,11 @@ def _parts(
 
 
 def resampled(key: jax.Array, world: World, n: jax.Array, length: int) -> jax.Array:
-    """So many of n places, in blocks on a circle."""
-    at = jnp.arange(length)
-    return (jax.random.randint(key, (length,), 0, n)[at // world.block] + at % world.block) % n
+    """So many of n places, in blocks on a circle, of which the first may begin before them."""
+    k_phase, k_starts = jax.random.split(key)
+    at = jnp.arange(length) + jax.random.randint(k_phase, (), 0, world.block)
+    starts = jax.random.randint(k_starts, (length + 1,), 0, n)
+    return (starts[at // world.block] + at % world.block) % n
 
 
 def watched(
@@ -126,46 +146,58 @@ def watched(
     return jax.lax.map(look, jnp.asarray(looks), batch_size=AT_ONCE)
 
 
+@soon
 def _rescaled(
-    chart: Chart, values: jax.Array, sizes: float, variance: jax.Array | float, world: World
-) -> jax.Array:
-    """T as it would be at other sizes, and with so many times the variance of a window's mean.
+    chart: Chart, values: jax.Array, sizes: float, growth: jax.Array, scales: jax.Array,
+    world: World,
+) -> jax.Array:  # fmt: skip
+    """T as it would be at other sizes, with so many times the variance of a window's mean, on f.
 
     Frames are in the coordinates of the reference, in which those that follow it spread more than
     its own (`law`); a test that has its scale in itself does not see that.
     """
-    centre, order = chart.test.null_centre, chart.test.null_order
-    factor = (sizes * (1 + world.own)) ** order * variance ** (order or 1)
+    centre, order, power = chart.null_centre, chart.test.null_order, chart.test.null_power
+    factor = (sizes * (1 + world.own)) ** order * growth**power / scales ** (order or 1)
     return centre + (values - centre) * factor
 
 
-@jit(static_argnames=("window", "size", "small", "other"))
+def _by_influence(
+    key: jax.Array, chart: Chart, values: jax.Array, windows: jax.Array, n: jax.Array,
+    world: World, other: int,
+) -> jax.Array:  # fmt: skip
+    """Scales f of T of a test that learned from other frames, as far as these say them."""
+    error = spread_of_mean(values, windows, n, world.block, other)
+    error /= values.mean() - chart.null_centre
+    return jnp.exp(error * jax.random.normal(jax.random.fold_in(key, _SCALES), values.shape))
+
+
+_scales_by_influence = soon(_by_influence, static_argnames="other")
+
+
+@jit(static_argnames=("small", "other"))
 def _pairs(
     keys: jax.Array, chart: Chart, reference: jax.Array, n: jax.Array, world: World,
-    growth: jax.Array, *, window: int, size: int, small: int, other: int,
-) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-    """T between a window and a reference of disjoint blocks, and the scales f."""
-    sizes = (1 / window + 1 / size) / (1 / small + 1 / other)
+    *, small: int, other: int,
+) -> tuple[jax.Array, jax.Array, jax.Array]:  # fmt: skip
+    """T between a window and a reference of disjoint blocks, the scales f, and the windows."""
 
-    def draw(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def draw(key: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         k_parts, k_scale, k_look = jax.random.split(key, 3)
         order, rest = _parts(k_parts, world, len(reference), n, small)
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
         kept = reference[rest[evenly(n - small, other)]]
-        value = chart(k_look, kept, reference[order[:small]])
-        return _rescaled(chart, value, sizes, growth / scale, world), scale
+        return chart(k_look, kept, reference[order[:small]]), scale, order[:small]
 
     return jax.lax.map(draw, keys, batch_size=AT_ONCE)
 
 
-@jit(static_argnames=("window", "size", "other", "looks"))
+@jit(static_argnames=("window", "other", "looks"))
 def _streams(
     keys: jax.Array, chart: Chart, reference: jax.Array, n: jax.Array, world: World,
-    growth: jax.Array, *, window: int, size: int, other: int, looks: tuple[int, ...],
+    *, window: int, other: int, looks: tuple[int, ...],
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-    """T at the looks of a stream of blocks of one half, against the other half."""
+    """T at the looks of a stream of blocks of one half, against the other half; and f."""
     half, horizon = n // 2, looks[-1]
-    sizes = (1 / window + 1 / size) / (1 / window + 1 / other)
 
     def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_parts, k_stream, k_scale, k_looks = jax.random.split(key, 4)
@@ -173,7 +205,6 @@ def _streams(
         frames = reference[order[resampled(k_stream, world, half, horizon)]]
         kept = reference[rest[evenly(n - half, other)]]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        values = watched(k_looks, chart, kept, frames, looks, window)
-        return _rescaled(chart, values, sizes, growth / scale, world), scale
+        return watched(k_looks, chart, kept, frames, looks, window), scale
 
     return jax.lax.map(run, keys)

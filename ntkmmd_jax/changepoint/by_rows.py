@@ -22,14 +22,14 @@ from ntkmmd_jax.changepoint.threshold import (
     trusted,
 )
 
-_MOST = 3000  # frames of a reference that are resampled: the middle ones of a longer one
+RESAMPLED = 3000  # frames of a reference that are resampled: the middle ones of a longer one
 
 
 def world_of(
     rows: Rows, reference: jax.Array, window: int, block: Any = None, n: Any = None
 ) -> World:
     """The law of T by a standardised reference, or by n frames of a bucket."""
-    n, room = len(reference) if n is None else n, min(len(reference), _MOST)
+    n, room = len(reference) if n is None else n, min(len(reference), RESAMPLED)
     used = at_most(n, room)
     some = jax.lax.dynamic_slice_in_dim(reference, (n - used) // 2, room)
     return World.of(rows.gram(some, used), n, window, block, used)

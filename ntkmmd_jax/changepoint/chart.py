@@ -42,6 +42,11 @@ class Chart:
         """Frames in the coordinates that the witness takes."""
         return jnp.clip((frames - self.centre) / self.scale, -self.limit, self.limit)
 
+    @property
+    def null_centre(self) -> Any:
+        """What T, or η, comes to as the spread of means goes to 0 while nothing changes."""
+        return 0.0 if self.held else self.test.null_centre(self.prepared)
+
     def restandardized(self, reference: jax.Array, n: Any) -> "Chart":
         """The chart in the coordinates of another reference of n frames, if it standardises."""
         centre, scale = spreads(reference, n)

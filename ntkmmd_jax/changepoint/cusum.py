@@ -5,20 +5,31 @@ sequel (Gong, Lee, Cheng & Xie). Its law is found by streams, as that of a run l
 of the reference, against references that are resampled, too.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ntkmmd_jax._lib.padding import number
 from ntkmmd_jax._lib.precision import jit
-from ntkmmd_jax.changepoint.by_parts import resampled, trusted_by, watched, world_and_growth
-from ntkmmd_jax.changepoint.by_rows import world_of
+from ntkmmd_jax._lib.quick import soon
+from ntkmmd_jax.changepoint.by_parts import (
+    near,
+    resampled,
+    trusted_by,
+    watched,
+    world_and_growth,
+)
 from ntkmmd_jax.changepoint.chart import Chart, learned
 from ntkmmd_jax.changepoint.law import World
 from ntkmmd_jax.changepoint.rows import Rows
 from ntkmmd_jax.changepoint.threshold import Threshold, by_streams, horizon_of, look_counts
+from ntkmmd_jax.twosample import NTKMMD
 from ntkmmd_jax.twosample.pilot import AT_ONCE
 
 _SETTLED = 8  # windows after which W has forgotten its start
+_TRAINED = 100  # η that tell how large those of a trained witness are beside the exact ones
 
 
 def of_cusum(
@@ -42,19 +53,23 @@ def of_cusum(
     Reference and streams are resampled, of as many frames as they have: so references differ from
     what follows them by as much as they do, in what they add to every η too. Frames are in the
     coordinates of the reference, in which those that follow it spread more than its own (`law`).
-    With rows of a kernel, η of all looks are sums over one Gram matrix; else a witness learns for
-    each.
+    With rows of a kernel, η of all looks are sums over one Gram matrix; those of a witness that is
+    trained are as many times these as some that are trained indeed. Of any other test, a witness
+    learns for each.
     """
-    world, growth = world_and_growth(reference, n, window, block)
+    kernel = near(chart, reference) if rows is None else rows
+    world, growth = world_and_growth(kernel, reference, n, window, block)
     horizon = max(horizon_of(window, stride, arl), 2 * _SETTLED * window)
     looks = look_counts(horizon, window, stride)
     options = {"window": window, "size": size, "looks": tuple(looks.tolist())}
     keys = jax.random.split(key, draws)
-    if rows is None:
+    if kernel is None:
         values, scales = _gains(keys, chart, reference, n, world, growth, **options)
     else:
-        given = keys, chart, rows, reference, n, world, growth
-        values, scales = _gains_by_rows(*given, **options)
+        values, scales = _gains_by_rows(keys, chart, world, growth, **options)
+        if rows is None:
+            given = keys[:_TRAINED], chart, reference, n, world
+            values *= _trained_by_exact(*given, window=window, size=size)
     unit = jnp.std(values)
     totals = np.asarray(cusum(values / unit - drift))
     pair, ratio = by_streams(totals, looks, _SETTLED * window, level, arl)
@@ -89,18 +104,19 @@ def _gains(
 
 @jit(static_argnames=("window", "size", "looks"))
 def _gains_by_rows(
-    keys: jax.Array, chart: Chart, rows: Rows, reference: jax.Array, n: jax.Array, world: World,
-    growth: jax.Array, *, window: int, size: int, looks: tuple[int, ...],
+    keys: jax.Array, chart: Chart, world: World, growth: jax.Array,
+    *, window: int, size: int, looks: tuple[int, ...],
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
     """The same of a fixed kernel: η = ⟨φ_learned − φ_old, φ_scored − φ_new⟩, of means of φ.
 
     Frames that come twice, or from blocks that overlap by chance, share nothing (`World.kernel`):
     in many dimensions such pairs would have the tail to themselves.
     """
-    own = world_of(rows, reference, window, world.block, n)
-    at = jnp.arange(len(own.gram))
+    at = jnp.arange(len(world.gram))
     some, held, horizon = learned(size, window), chart.held, looks[-1]
-    apart = own.kernel(at[:, None], at, own.n // 2)  # of stream and reference: all else is chance
+    apart = world.kernel(at[:, None], at, world.n // 2)  # stream, reference: all else is chance
+
+    link, kept_of_link = _links(world, window, held)
 
     def against(picked: jax.Array) -> jax.Array:  # their mean, in a product with every frame
         return jnp.zeros(len(at)).at[picked].add(1 / len(picked)) @ apart
@@ -116,14 +132,49 @@ def _gains_by_rows(
         def look(count: jax.Array) -> jax.Array:
             seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
             old, new = seen[:-held], seen[-held:]
-            of_old = own.kernel(old[:, None], new, lags).mean() - of_scored[old].mean()
+            of_old = world.kernel(old[:, None], new, lags).mean() - of_scored[old].mean()
             return offset - of_learned[new].mean() + of_old
 
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        gains = jax.vmap(look)(jnp.asarray(looks)) * growth / scale
-        return gains + _shared(own, some), scale
+        gains = (jax.vmap(look)(jnp.asarray(looks)) - kept_of_link) * growth / scale
+        return gains + link + _shared(world, some), scale
 
     return jax.lax.map(run, keys, batch_size=AT_ONCE)
+
+
+def _by_exact(
+    keys: jax.Array, chart: Chart, reference: jax.Array, n: jax.Array, world: World,
+    *, window: int, size: int,
+) -> jax.Array:  # fmt: skip
+    """Root mean squares of η of a trained witness over those of the exact one, of the same frames.
+
+    Both agree up to O(t): what is left is a factor, and a shape that hardly differs.
+    """
+    (network,) = chart.test.networks
+    exact = dataclasses.replace(chart, test=NTKMMD(network, train_fraction=None))
+
+    def squares(key: jax.Array) -> jax.Array:
+        k_reference, k_window, k_look = jax.random.split(key, 3)
+        kept = reference[resampled(k_reference, world, n, size)]
+        seen = reference[resampled(k_window, world, n, window)]
+        return jnp.stack([one(k_look, kept, seen) for one in (chart, exact)]) ** 2
+
+    trained, plain = jax.lax.map(squares, keys, batch_size=AT_ONCE).sum(0)
+    return jnp.sqrt(trained / plain)
+
+
+_trained_by_exact = soon(_by_exact, static_argnames=("window", "size"))
+
+
+def _links(world: World, window: int, held: int) -> tuple[jax.Array, jax.Array]:
+    """E ⟨φ_old, φ_new⟩ of frames of a window, which follow each other; and what blocks keep of it.
+
+    Of frames h apart, h/block are in different blocks.
+    """
+    places = jnp.arange(window)
+    lags = places[-held:] - places[:-held, None]
+    known = world.remembers.covariances[lags]
+    return known.mean(), jnp.mean(jnp.maximum(1 - lags / world.block, 0) * known)
 
 
 def _shared(world: World, some: np.ndarray) -> jax.Array:
@@ -134,9 +185,9 @@ def _shared(world: World, some: np.ndarray) -> jax.Array:
         some: Which of the frames in use are learned from.
     """
     size, known = len(some), world.remembers.covariances
-    apart = np.arange(1, size)  # in places; in frames, as many times as there are more of these
+    apart = jnp.arange(1, size, dtype=known.dtype)  # in places
     pairs = np.correlate(some.astype(float), (~some).astype(float), "full")
     pairs = pairs[size:] + pairs[size - 2 :: -1]
-    lags = jnp.asarray(apart) * (world.frames // size)
-    covariances = jnp.where(lags < len(known), known[jnp.minimum(lags, len(known) - 1)], 0)
+    lags = apart * number(world.frames) / size  # in frames, on average
+    covariances = jnp.interp(lags, jnp.arange(len(known), dtype=known.dtype), known, right=0.0)
     return jnp.sum(jnp.asarray(pairs / pairs.sum(), known.dtype) * covariances)

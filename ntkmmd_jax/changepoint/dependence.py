@@ -7,6 +7,10 @@ are low by V/N, the error of its mean; with that added they are positive definit
 are c_h. Beyond, every s-th goes on as in the autoregression that those before it determine (Yule &
 Walker), of the order of the least AIC: 0 for independent frames, 1 for a decay, more for the swings
 of a motion. The step s is the first lag at which half of the correlation is gone.
+
+A series that swings cancels in its windows: V_L is a small difference of large sums, which such a
+line between steps may even make negative. There c_h are the sums as they are, times 1 − h/H, which
+are positive definite: no V_L is below 0. And memory counts |c_h|, since a swing is remembered.
 """
 
 from typing import Any
@@ -19,6 +23,8 @@ from ntkmmd_jax._lib.records import record
 
 _ORDERS = 16  # of the autoregression, at most; its lags are no more than a quarter of the frames
 _BLOCK = 4.0  # times the memory: frames of a block that shares little with its neighbours
+_SWING = 0.05  # of c_0: a series with some c_h as far below 0 swings, if chance does not reach it
+_CHANCE = 4.0  # standard errors of a c_h of independent frames
 
 
 @record
@@ -37,9 +43,9 @@ class Dependence:
 
     @property
     def time(self) -> jax.Array:
-        """V / c_0: frames that say as much as one independent frame."""
-        total = 2 * jnp.sum(self.covariances) - self.covariances[0]
-        return jnp.maximum(total / self.covariances[0], 1)
+        """Σ |c_h| / c_0: frames that say as much as one independent frame."""
+        sizes = jnp.abs(self.covariances)
+        return jnp.maximum(2 * jnp.sum(sizes) / sizes[0] - 1, 1)
 
     def block(self, most: int | jax.Array) -> jax.Array:
         """Frames of a block that shares little with its neighbours; 1 of independent frames."""
@@ -65,11 +71,17 @@ def dependence(gram: jax.Array, lags: int, n: Any = None) -> Dependence:
     points = size * jnp.clip(found[0] ** 2 / squares, 1, 50)
 
     def refit(_: int, fitted: Dependence) -> Dependence:  # V is in its own correction
-        total = fitted.time * fitted.covariances[0]
+        total = jnp.maximum(2 * jnp.sum(fitted.covariances) - variance, variance)
         return _autoregression(found + jnp.minimum(total / size, variance / 4), known, points, lags)
 
     none = Dependence(jnp.zeros(lags, gram.dtype).at[0].set(variance), jnp.zeros((), jnp.int32))
-    return jax.lax.fori_loop(0, 3, refit, none)
+    fitted = jax.lax.fori_loop(0, 3, refit, none)
+    lag = jnp.arange(lags)
+    taper = jnp.maximum(1 - lag / known, 0).astype(gram.dtype)
+    swinging = taper * found[jnp.minimum(lag, len(found) - 1)]
+    depth = jnp.maximum(_SWING, _CHANCE / jnp.sqrt(points)) * variance
+    swings = (fitted.order > 0) & (jnp.min(fitted.covariances) < -depth)
+    return Dependence(jnp.where(swings, swinging, fitted.covariances), fitted.order)
 
 
 def _autoregression(c: jax.Array, count: jax.Array, points: jax.Array, lags: int) -> Dependence:

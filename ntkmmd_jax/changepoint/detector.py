@@ -108,7 +108,7 @@ def init(
         if not block <= len(reference) // 4:
             raise ValueError(f"block must be at most a quarter of the reference; got {block}")
     k_chart, k_threshold, k_looks = jax.random.split(as_key(key), 3)
-    held, size, shape = 0 if drift is None else stride, len(reference), reference.shape[1:]
+    held, size = 0 if drift is None else stride, len(reference)
     points, n, least = rows_in_bucket(points)
     options: Any = {"standardize": standardize, "held": held, "n": n, "least": least}
     chart = make_chart(k_chart, test, points, window, **options)
@@ -116,7 +116,7 @@ def init(
         reference, n, _ = rows_in_bucket(reference)
     else:
         reference = points
-    rows, used = chart_rows(chart, shape, window), in_use(held, size, window)
+    rows, used = chart_rows(chart, window), in_use(held, size, window)
     if n_draws is None:
         n_draws = 1000 if rows is not None else 400
     whole("n_draws, the windows or streams behind the threshold,", n_draws)
@@ -136,7 +136,7 @@ def init(
             found = of_rows(k_threshold, rows, standard, n, **wanted)
         elif drift is not None:
             wanted |= {"size": used, "drift": drift}
-            kernel = kernel_rows(chart, shape, window)
+            kernel = kernel_rows(chart, window)
             law, unit = of_cusum(k_threshold, chart, kernel, standard, n, **wanted)
             found = found or law
             cusum = Cusum(unit, jnp.asarray(drift, unit.dtype), jnp.zeros_like(unit))

@@ -24,6 +24,7 @@ from ntkmmd_jax.kernels import empirical_ntk, gaussian_kernel
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, Params, two_layer
 from ntkmmd_jax.twosample import NTKMMD, GaussianMMD, TwoSampleTest
+from ntkmmd_jax.twosample.learning import WitnessTest
 from ntkmmd_jax.witness import velocity
 
 _FLOATS = 2**26  # of codes that a window may hold
@@ -148,20 +149,23 @@ class GaussianRows(Rows):
         return self.kernel(codes, mean.points) @ mean.weights
 
 
-def rows_of(
-    test: TwoSampleTest, prepared: Any, features: tuple[int, ...], frames: int
-) -> Rows | None:
+def rows_of(test: TwoSampleTest, prepared: Any, frames: int) -> Rows | None:
     """The rows of a test whose T is a squared MMD with a fixed kernel; None of any other.
 
     Args:
         test: As `chart_test` gives it.
         prepared: What it has fixed beforehand.
-        features: The shape of a frame.
         frames: How many codes are to be held; beyond some size of them it is None, too.
     """
+    fixed = isinstance(test, NTKMMD | GaussianMMD)
+    return rows_near(test, prepared, frames) if fixed else None
+
+
+def rows_near(test: TwoSampleTest, prepared: Any, frames: int) -> Rows | None:
+    """The same, also of tests whose T comes to such a one as their training time goes to 0."""
     if isinstance(test, GaussianMMD):
         return GaussianRows(prepared)
-    if not isinstance(test, NTKMMD):
+    if not isinstance(test, WitnessTest):
         return None
     if two_layer.applies(test.network):
         return TwoLayerRows(prepared, network=test.network)

@@ -71,12 +71,12 @@ class State:
     @property
     def rows(self) -> Rows | None:
         """The chart's kernel, if it has rows of one."""
-        return chart_rows(self.chart, self.reference.shape[1:], self.window)
+        return chart_rows(self.chart, self.window)
 
     @property
     def kernel(self) -> Rows | None:
         """The same, of a CUSUM too."""
-        return kernel_rows(self.chart, self.reference.shape[1:], self.window)
+        return kernel_rows(self.chart, self.window)
 
     @property
     def recent(self) -> jax.Array:
@@ -106,14 +106,14 @@ class State:
         return save_leaves(path, self, kind=_KIND, settings=settings, **about)
 
 
-def chart_rows(chart: Chart, features: tuple[int, ...], window: int) -> Rows | None:
+def chart_rows(chart: Chart, window: int) -> Rows | None:
     """The kernel of a chart of T, if it has rows of one."""
-    return None if chart.held else kernel_rows(chart, features, window)
+    return None if chart.held else kernel_rows(chart, window)
 
 
-def kernel_rows(chart: Chart, features: tuple[int, ...], window: int) -> Rows | None:
+def kernel_rows(chart: Chart, window: int) -> Rows | None:
     """The kernel of a chart of T or of η, if its test has a fixed one."""
-    return rows_of(chart.test, chart.prepared, features, _buffered(window))
+    return rows_of(chart.test, chart.prepared, _buffered(window))
 
 
 def _buffered(window: int) -> int:
@@ -157,11 +157,11 @@ def start(
         stride: Frames between two looks.
         after: What follows an alarm.
     """
-    rows, shape = chart_rows(chart, reference.shape[1:], window), reference.shape[1:]
+    rows, shape = chart_rows(chart, window), reference.shape[1:]
     standard, memory = chart.standard(reference), None
     if rows is None:
         standard = standard[evenly(n, used)]
-        kernel = kernel_rows(chart, shape, window)
+        kernel = kernel_rows(chart, window)
         if cusum is not None and kernel is not None:
             halves = Halves.of(kernel, standard, learned(used, window))
             cusum = dataclasses.replace(cusum, halves=halves)

@@ -147,16 +147,17 @@ def test_eta_by_rows_is_a_sum_over_pairs(block):
     reference = jnp.asarray(frames(96))
     made = chart.make_chart(jax.random.key(0), test, reference, 20, standardize=True, held=5)
     standard, n = made.standard(reference), jnp.asarray(96)
-    rows = state.kernel_rows(made, (3,), 20)
-    world, growth = by_parts.world_and_growth(standard, n, 20, block)
-    own = world_of(rows, standard, 20, block)
-    gram = np.asarray(own.gram)
+    rows = state.kernel_rows(made, 20)
+    world, growth = by_parts.world_and_growth(rows, standard, n, 20, block)
+    gram = np.asarray(world.gram)
     keys = jax.random.split(jax.random.key(1), 6)
     options = {"window": 20, "size": 80, "looks": (20, 25, 60)}
-    found, _ = cusum._gains_by_rows(keys, made, rows, standard, n, world, growth, **options)
+    found, _ = cusum._gains_by_rows(keys, made, world, growth, **options)
     some = chart.learned(80, 20)
-    shared = float(cusum._shared(own, some))
-    assert (shared > 0) == (int(own.remembers.order) > 0)  # neighbours are alike, if there are any
+    shared = float(cusum._shared(world, some))
+    link, kept_of_link = map(float, cusum._links(world, 20, 5))
+    assert (shared > 0) == (int(world.remembers.order) > 0)  # neighbours are alike, if any
+    assert (kept_of_link > 0) == (block > 1) and link >= kept_of_link
 
     def product(left, right, lags=None):
         ahead = (left[:, None] - right) % 96
@@ -176,7 +177,7 @@ def test_eta_by_rows_is_a_sum_over_pairs(block):
             lags = np.arange(15)[:, None] - np.arange(15, 20)
             eta = product(of_learned, of_scored) - product(of_learned, new)
             eta += product(old, new, lags) - product(old, of_scored)
-            expected = eta * float(growth / scale) + shared
+            expected = (eta - kept_of_link) * float(growth / scale) + link + shared
             assert float(gain) == pytest.approx(expected, rel=1e-3, abs=1e-5)
 
 

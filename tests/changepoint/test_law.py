@@ -28,7 +28,7 @@ def test_rows_give_windows_of_all_lengths(name):
     x = jax.random.normal(jax.random.key(0), (40, 3))
     test = KERNELS[name].for_pairs()
     prepared = test.prepare(jax.random.key(1), x)
-    rows, reference, frames = rows_of(test, prepared, (3,), 8), x[:24], x[24:]
+    rows, reference, frames = rows_of(test, prepared, 8), x[:24], x[24:]
 
     @jax.jit
     def sums_of(rows, reference, frames):
@@ -243,3 +243,22 @@ def test_level_in_the_coordinates_of_a_reference():
         about = {"window": window, "stride": window, "test": test, "level": 0.05}
         rates.append(float(rate(changepoint.init(seed, reference, **about), k_stream)))
     assert abs(np.mean(rates) - 0.05) < 0.02  # 2.8 errors
+
+
+@pytest.mark.parametrize("window", [60, 100, 150])
+def test_a_series_that_swings(window):
+    """Steps cancel in windows: no V_L is below 0, and no look of what went on before is an alarm.
+
+    With lines between steps V_150 was −.003, and all looks were above the threshold of 100 frames.
+    """
+    rng = np.random.default_rng(0)
+    phase = np.cumsum(2 * np.pi * 0.036 * (1 + 0.05 * rng.normal(size=1600)))
+    swings = [np.sin(k * phase + at) for k, at in ((1, 0), (2, 0.5), (1, 1.2), (3, 0.3))]
+    frames = np.stack(swings, 1) + 0.2 * rng.normal(size=(1600, 4))
+    with pytest.warns(UserWarning, match="the reference is short"):
+        found = changepoint.scan(0, frames, reference=800, window=window, test=EXACT)
+    assert found.threshold > 0 and not found.alarms.any()
+    rows = rows_of(EXACT.for_pairs(), EXACT.prepare(jax.random.key(0), jnp.zeros((1, 4))), 8)
+    known = dependence(rows.gram(jnp.asarray(frames[:800], jnp.float32)), 4 * window)
+    assert (np.asarray(known.mean(np.arange(1, 2 * window))) > 0).all()
+    assert float(known.time) > 20
