@@ -36,6 +36,7 @@ from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
 from ntkmmd_jax.changepoint.threshold import look_counts
 
 NETWORK = ntk.mlp(128)
+SETTLED = 8  # windows after which a CUSUM has forgotten that it began with 0: looks count from there
 CHARTS: dict[str, dict[str, Any]] = {
     "ntk": {"test": ntk.NTKMMD(network=NETWORK)},
     "all": {"test": ntk.NTKMMD(network=NETWORK), "shortest": 10},
@@ -89,7 +90,8 @@ def watched(state: Any, key: jax.Array, source: Any, frames: int, d: int, stream
         begun = dataclasses.replace(state, key=k_looks)
         _, report = jitted_step(begun, source(k_frames, frames, d), frames)
         first = jnp.where(report.alarms.any(), 1 + report.alarms.argmax(), frames + 1)
-        return report.alarms.sum() / report.looked.sum(), first
+        begin = 0 if state.cusum is None else SETTLED * state.window
+        return report.alarms[begin:].sum() / report.looked[begin:].sum(), first
 
     return jax.lax.map(one, jax.random.split(key, streams))
 
