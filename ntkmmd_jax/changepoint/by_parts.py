@@ -1,20 +1,20 @@
 """Thresholds of charts of any other test: T between parts of the reference, made of blocks.
 
 T goes with the sizes of both as it does under H0. What blocks cut of the memory of a series is made
-up for by the ratio of V's with and without the cut (`dependence`), of the tangent kernel of a test
-with a network that is trained, and of a Gaussian one for any other. The scale f that a reference
+up for by the ratio of V's with and without the cut (`Growth`), of the tangent kernel of a test with
+a network that is trained, and of a Gaussian one for any other. The scale f that a reference
 estimates is likewise of that kernel; of a test that learned beforehand it is that of its own T
 (`influence`).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax import calibration
-from ntkmmd_jax._lib.padding import at_most, evenly
+from ntkmmd_jax._lib.padding import at_most, evenly, number
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax.changepoint.by_rows import RESAMPLED, world_of
@@ -36,6 +36,28 @@ from ntkmmd_jax.twosample.pilot import AT_ONCE
 
 _MEDIAN = 1000  # frames of the median distance
 _SCALES = 1  # folded into the key; the draws' are split from it
+
+
+class Growth(NamedTuple):
+    """V of a window over what is left of it in a window that is made of blocks."""
+
+    whole: jax.Array  # () from their beginnings on: frames h apart are parted at these ends only
+    phased: jax.Array  # () of a stream, the first begun before it: h/block of them are parted
+    shuffled: jax.Array  # () of a stream of blocks, taken from frames that are blocks themselves
+
+    @classmethod
+    def of(cls, known: Dependence, block: jax.Array, window: int) -> "Growth":
+        """Of a window, from what a reference remembers."""
+        count, rest, size = (number(of) for of in (window // block, window % block, block))
+        squares = count * size**2 * known.mean(size)
+        squares += rest**2 * known.mean(jnp.maximum(rest, 1))
+        lag = jnp.arange(len(known.covariances), dtype=known.covariances.dtype)
+        together = jnp.maximum(1 - lag / size, 0)
+        phased, shuffled = (
+            Dependence(known.covariances * together**times, known.order).mean(window)
+            for times in (1, 2)
+        )
+        return cls(*(known.mean(window) / left for left in (squares / window**2, phased, shuffled)))
 
 
 def of_test(
@@ -64,7 +86,7 @@ def of_test(
             own = scales = _scales_by_influence(key, chart, values, windows, n, world, other)
     if arl is None:
         sizes = (1 / window + 1 / size) / (1 / small + 1 / other)
-        values = _rescaled(chart, values, sizes, growth, scales, world)
+        values = _rescaled(chart, values, sizes, growth.whole, scales, world)
         at = [calibration.threshold(values, p) for p in (level, NEARBY * level)]
         return trusted_by(chart, jnp.stack(at), scales, world, window)
     looks = look_counts(horizon_of(window, stride, arl), window, stride)
@@ -73,7 +95,7 @@ def of_test(
     values, scales = _streams(*given, **options)
     scales = scales if own is None else own
     sizes = (1 / window + 1 / size) / (1 / window + 1 / other)
-    values = _rescaled(chart, values, sizes, growth, scales[:, None], world)
+    values = _rescaled(chart, values, sizes, growth.shuffled, scales[:, None], world)
     pair, ratio = by_streams(np.asarray(values), looks, window, level, arl)
     return trusted_by(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
 
@@ -94,17 +116,13 @@ def near(chart: Chart, reference: jax.Array) -> Rows | None:
 
 def _world_and_growth(
     rows: Rows | None, reference: jax.Array, n: jax.Array, window: int, block: int | None
-) -> tuple[World, jax.Array]:
-    """The world of a kernel, or a Gaussian one, and V of a window over what blocks leave of it."""
+) -> tuple[World, Growth]:
+    """The world of a kernel, or of a Gaussian one, and what its blocks cut."""
     if rows is None:
         some = reference[:_MEDIAN]
         rows = GaussianRows(median_bandwidth(some, at_most(n, len(some))).reshape(1))
     world = world_of(rows, reference, window, block, n)
-    covariances = world.remembers.covariances
-    lag = jnp.arange(len(covariances), dtype=covariances.dtype)
-    cut = jnp.maximum(1 - lag / world.block.astype(lag.dtype), 0)
-    left = Dependence(covariances * cut, world.remembers.order)
-    return world, world.remembers.mean(window) / left.mean(window)
+    return world, Growth.of(world.remembers, world.block, window)
 
 
 world_and_growth = soon(_world_and_growth, static_argnames="window")

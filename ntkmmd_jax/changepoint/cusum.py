@@ -64,9 +64,9 @@ def of_cusum(
     options = {"window": window, "size": size, "looks": tuple(looks.tolist())}
     keys = jax.random.split(key, draws)
     if kernel is None:
-        values, scales = _gains(keys, chart, reference, n, world, growth, **options)
+        values, scales = _gains(keys, chart, reference, n, world, growth.phased, **options)
     else:
-        values, scales = _gains_by_rows(keys, chart, world, growth, **options)
+        values, scales = _gains_by_rows(keys, chart, world, growth.phased, **options)
         if rows is None:
             given = keys[:_TRAINED], chart, reference, n, world
             values *= _trained_by_exact(*given, window=window, size=size)

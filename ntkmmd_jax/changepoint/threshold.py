@@ -66,7 +66,9 @@ def trusted(
     """
     value, below = pair - centre
     error = order * jnp.std(jnp.log(scales))
-    fall = jnp.log(value / jnp.clip(below, 1e-6 * value, 0.999 * value))
+    # A CUSUM that hardly leaves 0 has a threshold of 0, and nothing to tell how fast it falls.
+    some = jnp.where(value > 0, value, 1)
+    fall = jnp.where(value > 0, jnp.log(some / jnp.clip(below, 1e-6 * some, 0.999 * some)), 0)
     ends = centre + value * jnp.exp(1.96 * error * jnp.array([-1.0, 1.0], pair.dtype))
     doubt, memory = error * math.log(ratio) / fall, world.remembers.time
     return Threshold(pair[0], ends, moments, doubt, memory, world.block)

@@ -152,7 +152,7 @@ def test_eta_by_rows_is_a_sum_over_pairs(block):
     gram = np.asarray(world.gram)
     keys = jax.random.split(jax.random.key(1), 6)
     options = {"window": 20, "size": 80, "looks": (20, 25, 60)}
-    found, _ = cusum._gains_by_rows(keys, made, world, growth, **options)
+    found, _ = cusum._gains_by_rows(keys, made, world, growth.phased, **options)
     some = chart.learned(80, 20)
     shared = float(cusum._shared(world, some))
     link, kept_of_link = map(float, cusum._links(world, 20, 5))
@@ -177,7 +177,7 @@ def test_eta_by_rows_is_a_sum_over_pairs(block):
             lags = np.arange(15)[:, None] - np.arange(15, 20)
             eta = product(of_learned, of_scored) - product(of_learned, new)
             eta += product(old, new, lags) - product(old, of_scored)
-            expected = (eta - kept_of_link) * float(growth / scale) + link + shared
+            expected = (eta - kept_of_link) * float(growth.phased / scale) + link + shared
             assert float(gain) == pytest.approx(expected, rel=1e-3, abs=1e-5)
 
 
