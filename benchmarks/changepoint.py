@@ -36,7 +36,7 @@ from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
 from ntkmmd_jax.changepoint.threshold import look_counts
 
 NETWORK = ntk.mlp(128)
-SETTLED = 8  # windows after which a CUSUM has forgotten that it began with 0: looks count from there
+SETTLED = 8  # windows after which a CUSUM has forgotten that it began with 0: its looks count then
 CHARTS: dict[str, dict[str, Any]] = {
     "ntk": {"test": ntk.NTKMMD(network=NETWORK)},
     "all": {"test": ntk.NTKMMD(network=NETWORK), "shortest": 10},
