@@ -25,6 +25,14 @@ def series():
     return frames
 
 
+def swinging(frequency, jitter, noise):
+    """1,600 frames of steps in four coordinates, which cancel in windows of whole periods."""
+    rng = np.random.default_rng(0)
+    phase = np.cumsum(2 * np.pi * frequency * (1 + jitter * rng.normal(size=1600)))
+    swings = [np.sin(k * phase + at) for k, at in ((1, 0), (2, 0.5), (1, 1.2), (3, 0.3))]
+    return np.stack(swings, 1) + noise * rng.normal(size=(1600, 4))
+
+
 def same(a, b):
     """Whether two pytrees are the same, to the bit."""
     raw = [jax.random.key_data(x) if x.dtype == jax.random.key(0).dtype else x

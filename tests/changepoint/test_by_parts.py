@@ -8,6 +8,7 @@ import ntkmmd_jax as ntk
 from ntkmmd_jax import changepoint
 from ntkmmd_jax.changepoint.by_parts import Growth
 from ntkmmd_jax.changepoint.dependence import Dependence
+from tests.changepoint.conftest import swinging
 
 LAGS = np.arange(80)
 MEMORIES = {"decay": 0.8**LAGS, "swing": 0.97**LAGS * np.cos(2 * np.pi * LAGS / 9)}
@@ -38,14 +39,6 @@ def test_growth_is_what_blocks_cut(memory, block):
     np.testing.assert_allclose(np.stack(found), expected, rtol=1e-3)  # differences of float32 sums
 
 
-def swinging(frames=1600, period=50):
-    """Steps whose windows of two periods cancel, in four coordinates."""
-    rng = np.random.default_rng(0)
-    phase = 2 * np.pi / period * np.cumsum(1 + 0.03 * rng.normal(size=frames))
-    swings = [np.sin(k * phase + at) for k, at in ((1, 0), (2, 0.5), (1, 1.2), (3, 0.3))]
-    return np.stack(swings, 1) + 0.1 * rng.normal(size=(frames, 4))
-
-
 NET = ntk.NetMMD(ntk.mlp(32), batch_size=None, train_fraction=None)
 
 
@@ -56,6 +49,7 @@ def test_windows_that_cancel(options):
     Blocks as long as the window cut nothing of it, but what they left was taken for that of blocks
     at any phase, in which swings do not cancel.
     """
+    frames = swinging(frequency=0.02, jitter=0.03, noise=0.1)
     with pytest.warns(UserWarning, match="the reference is short"):
-        found = changepoint.scan(0, swinging(), reference=800, window=100, test=NET, **options)
+        found = changepoint.scan(0, frames, reference=800, window=100, test=NET, **options)
     assert not found.alarms.any()

@@ -16,7 +16,7 @@ from ntkmmd_jax.changepoint.detector import jitted_step
 from ntkmmd_jax.changepoint.law import World, stream_draws
 from ntkmmd_jax.changepoint.rows import Memory, grown, rows_of, seen
 from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
-from tests.changepoint.conftest import EXACT, TESTS
+from tests.changepoint.conftest import EXACT, TESTS, swinging
 from tests.conftest import LONG
 
 KERNELS = {"two layers": EXACT, "deep": ntk.NTKMMD(network=ntk.mlp((4, 4))), "gmmd": TESTS["gmmd"]}
@@ -251,10 +251,7 @@ def test_a_series_that_swings(window):
 
     With lines between steps V_150 was −.003, and all looks were above the threshold of 100 frames.
     """
-    rng = np.random.default_rng(0)
-    phase = np.cumsum(2 * np.pi * 0.036 * (1 + 0.05 * rng.normal(size=1600)))
-    swings = [np.sin(k * phase + at) for k, at in ((1, 0), (2, 0.5), (1, 1.2), (3, 0.3))]
-    frames = np.stack(swings, 1) + 0.2 * rng.normal(size=(1600, 4))
+    frames = swinging(frequency=0.036, jitter=0.05, noise=0.2)
     with pytest.warns(UserWarning, match="the reference is short"):
         found = changepoint.scan(0, frames, reference=800, window=window, test=EXACT)
     assert found.threshold > 0 and not found.alarms.any()
