@@ -4,6 +4,7 @@ import dataclasses
 import gc
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -69,12 +70,14 @@ def compiled_tests():
 
 @pytest.fixture(scope="module", autouse=True)
 def few_programs():
-    """Drop compiled programs when they hold many memory maps, of which Linux gives 65,530.
+    """Close figures; drop compiled programs when they hold many memory maps of Linux' 65,530.
 
     A program has some dozens, up to hundreds, and a module's are up to 15,000; without maps left,
     the next compilation is a segmentation fault.
     """
     yield
+    if "matplotlib.pyplot" in sys.modules:  # figures stay open until somebody closes them
+        sys.modules["matplotlib.pyplot"].close("all")
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > 30_000:
         jax.clear_caches()

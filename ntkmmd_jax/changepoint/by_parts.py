@@ -2,9 +2,9 @@
 
 T goes with the sizes of both as it does under H0. What blocks cut of the memory of a series is made
 up for by the ratio of V's with and without the cut (`Growth`), of the tangent kernel of a test with
-a network that is trained, and of a Gaussian one for any other. The scale f that a reference
-estimates is likewise of that kernel; of a test that learned beforehand it is that of its own T
-(`influence`).
+a network that is trained, of the linear kernel for T², and of a Gaussian one for any other. The
+scale f that a reference estimates is likewise of that kernel; of a test that learned beforehand it
+is that of its own T (`influence`).
 """
 
 from typing import Any, NamedTuple
@@ -39,15 +39,24 @@ _SCALES = 1  # folded into the key; the draws' are split from it
 
 
 class Growth(NamedTuple):
-    """V of a window over what is left of it in a window that is made of blocks."""
+    """E T of a window and a reference over what is left of it if they are made of blocks.
+
+    With the variance A of a window's mean, A_B of one that is made of blocks, and R of the mean of
+    the frames of the reference in use, that is (A + R) / (A_B + R − C). What blocks shared with all
+    frames around them, D = V/w − A_B, is shared by the window itself with (w − B)/(n − B) of these,
+    and with a reference of the others by the rest, subtracted twice: C = D (w + B)/(n − B). Streams
+    are drawn out of a half with replacement, so that frames of two blocks share the mean of it,
+    (V + V_B)/n, and what they share with the other half, (V − V_B)/n, is subtracted twice. The mean
+    of that one has as much variance as a half, at least.
+    """
 
     whole: jax.Array  # () from their beginnings on: frames h apart are parted at these ends only
-    phased: jax.Array  # () of a stream, the first begun before it: h/block of them are parted
-    shuffled: jax.Array  # () of a stream of blocks, taken from frames that are blocks themselves
+    shuffled: jax.Array  # () of a stream of blocks, taken from a half that is blocks itself
+    phased: jax.Array  # () A / A_B of a stream, the first begun before it: h/block are parted
 
     @classmethod
-    def of(cls, known: Dependence, block: jax.Array, window: int) -> "Growth":
-        """Of a window, from what a reference remembers."""
+    def of(cls, known: Dependence, block: jax.Array, window: int, used: int, n: Any) -> "Growth":
+        """Of a window, from what a reference of n frames remembers, of which so many are used."""
         count, rest, size = (number(of) for of in (window // block, window % block, block))
         squares = count * size**2 * known.mean(size)
         squares += rest**2 * known.mean(jnp.maximum(rest, 1))
@@ -57,7 +66,24 @@ class Growth(NamedTuple):
             Dependence(known.covariances * together**times, known.order).mean(window)
             for times in (1, 2)
         )
-        return cls(*(known.mean(window) / left for left in (squares / window**2, phased, shuffled)))
+        whole, uncut = squares / window**2, known.mean(window)
+        reference = known.thinned(number(n) / used).mean(used)
+
+        frames = number(n)
+        blocks, around = whole * window / frames, known.mean(frames)  # V_B/n, V/n
+
+        def grown(left: jax.Array, other: jax.Array, shared: jax.Array) -> jax.Array:
+            most = left / 2  # of a reference of few blocks this is no more than a first order
+            return (uncut + reference) / (left + other - jnp.clip(shared, -most, most))
+
+        apart = (around - blocks) * frames / window * (window + size) / (frames - size)
+        half = around + blocks
+        drawn = 2 * (around - blocks) - (1 - size / window) * half
+        return cls(
+            grown(whole, reference, apart),
+            grown(shuffled, jnp.maximum(reference, half), drawn),
+            uncut / phased,
+        )
 
 
 def of_test(
@@ -75,7 +101,7 @@ def of_test(
     size: int,
 ) -> Threshold:
     """The threshold of a chart with a reference of `size` frames in use."""
-    world, growth = world_and_growth(near(chart, reference), reference, n, window, block)
+    world, growth = world_and_growth(near(chart, reference), reference, n, window, block, size)
     keys, half = jax.random.split(key, draws), int(n) // 2
     given, small = (keys, chart, reference, n, world), min(window, half)
     other = min(size, whole_windows(int(n) - small, window))
@@ -115,17 +141,17 @@ def near(chart: Chart, reference: jax.Array) -> Rows | None:
 
 
 def _world_and_growth(
-    rows: Rows | None, reference: jax.Array, n: jax.Array, window: int, block: int | None
+    rows: Rows | None, reference: jax.Array, n: jax.Array, window: int, block: int | None, used: int
 ) -> tuple[World, Growth]:
     """The world of a kernel, or of a Gaussian one, and what its blocks cut."""
     if rows is None:
         some = reference[:_MEDIAN]
         rows = GaussianRows(median_bandwidth(some, at_most(n, len(some))).reshape(1))
     world = world_of(rows, reference, window, block, n)
-    return world, Growth.of(world.remembers, world.block, window)
+    return world, Growth.of(world.remembers, world.block, window, used, n)
 
 
-world_and_growth = soon(_world_and_growth, static_argnames="window")
+world_and_growth = soon(_world_and_growth, static_argnames=("window", "used"))
 
 
 def _parts(

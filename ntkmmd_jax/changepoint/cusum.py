@@ -58,7 +58,7 @@ def of_cusum(
     learns for each.
     """
     kernel = near(chart, reference) if rows is None else rows
-    world, growth = world_and_growth(kernel, reference, n, window, block)
+    world, growth = world_and_growth(kernel, reference, n, window, block, size)
     horizon = max(horizon_of(window, stride, arl), 2 * _SETTLED * window)
     looks = look_counts(horizon, window, stride)
     options = {"window": window, "size": size, "looks": tuple(looks.tolist())}

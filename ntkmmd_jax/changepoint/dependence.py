@@ -41,6 +41,11 @@ class Dependence:
         share = jnp.where(h == 0, 1.0, 2.0) * jnp.maximum(1 - h / length, 0)
         return jnp.sum(share * self.covariances, -1) / length[..., 0]
 
+    def thinned(self, step: jax.Array | float) -> "Dependence":
+        """Of frames that are so far apart, on average."""
+        h = jnp.arange(len(self.covariances), dtype=self.covariances.dtype)
+        return Dependence(jnp.interp(h * step, h, self.covariances, right=0.0), self.order)
+
     @property
     def time(self) -> jax.Array:
         """Σ |c_h| / c_0: frames that say as much as one independent frame."""

@@ -23,7 +23,7 @@ from ntkmmd_jax._lib.tiles import tile_by_tile
 from ntkmmd_jax.kernels import empirical_ntk, gaussian_kernel
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, Params, two_layer
-from ntkmmd_jax.twosample import NTKMMD, GaussianMMD, TwoSampleTest
+from ntkmmd_jax.twosample import NTKMMD, GaussianMMD, Hotelling, TwoSampleTest
 from ntkmmd_jax.twosample.learning import WitnessTest
 from ntkmmd_jax.witness import velocity
 
@@ -149,6 +149,19 @@ class GaussianRows(Rows):
         return self.kernel(codes, mean.points) @ mean.weights
 
 
+@record
+class LinearRows(Rows):
+    """⟨x, y⟩: codes are frames."""
+
+    def encode(self, frames: jax.Array) -> jax.Array:
+        """Frames, flat."""
+        return frames.reshape(len(frames), -1)
+
+    def kernel(self, left: jax.Array, right: jax.Array) -> jax.Array:
+        """Inner products."""
+        return left @ right.T
+
+
 def rows_of(test: TwoSampleTest, prepared: Any, frames: int) -> Rows | None:
     """The rows of a test whose T is a squared MMD with a fixed kernel; None of any other.
 
@@ -162,9 +175,14 @@ def rows_of(test: TwoSampleTest, prepared: Any, frames: int) -> Rows | None:
 
 
 def rows_near(test: TwoSampleTest, prepared: Any, frames: int) -> Rows | None:
-    """The same, also of tests whose T comes to such a one as their training time goes to 0."""
+    """The same, also of tests whose T comes to such a one as their training time goes to 0.
+
+    And of T², which is a form in means of frames: how long these remember is what matters.
+    """
     if isinstance(test, GaussianMMD):
         return GaussianRows(prepared)
+    if isinstance(test, Hotelling):
+        return LinearRows()
     if not isinstance(test, WitnessTest):
         return None
     if two_layer.applies(test.network):

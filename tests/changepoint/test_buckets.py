@@ -148,7 +148,7 @@ def test_eta_by_rows_is_a_sum_over_pairs(block):
     made = chart.make_chart(jax.random.key(0), test, reference, 20, standardize=True, held=5)
     standard, n = made.standard(reference), jnp.asarray(96)
     rows = state.kernel_rows(made, 20)
-    world, growth = by_parts.world_and_growth(rows, standard, n, 20, block)
+    world, growth = by_parts.world_and_growth(rows, standard, n, 20, block, 80)
     gram = np.asarray(world.gram)
     keys = jax.random.split(jax.random.key(1), 6)
     options = {"window": 20, "size": 80, "looks": (20, 25, 60)}

@@ -1,12 +1,15 @@
 """Thresholds by parts of a reference: what blocks leave of the memory of a window."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax import changepoint
-from ntkmmd_jax.changepoint.by_parts import Growth
+from ntkmmd_jax.changepoint.by_parts import Growth, near, world_and_growth
+from ntkmmd_jax.changepoint.chart import make_chart
 from ntkmmd_jax.changepoint.dependence import Dependence
 from tests.changepoint.conftest import swinging
 
@@ -31,12 +34,59 @@ def test_growth_is_what_blocks_cut(memory, block):
     pairs = [100 * first + second for first in phases for second in phases]
     expected = (
         uncut / left(c, at // block),
-        uncut / np.mean([left(c, blocks) for blocks in phases]),
         uncut / np.mean([left(c, blocks) for blocks in pairs]),
+        uncut / np.mean([left(c, blocks) for blocks in phases]),
     )
     known = Dependence(jnp.asarray(c, jnp.float32), jnp.asarray(1))
-    found = Growth.of(known, jnp.asarray(block), window)
+    # In a reference of many frames, of which all are used, its own share goes to 0.
+    found = Growth.of(known, jnp.asarray(block), window, 10**7, 10**7)
     np.testing.assert_allclose(np.stack(found), expected, rtol=1e-3)  # differences of float32 sums
+
+
+@pytest.mark.parametrize("kind", ["whole", "shuffled"])
+@pytest.mark.parametrize("used", [132, 200], ids=["some", "all others"])
+@pytest.mark.parametrize("memory", [0.0, 0.8], ids=["none", "decay"])
+def test_growth_of_parts_of_a_reference(memory, used, kind):
+    """E T of a window and a reference, over that of parts of a reference, by all pairs."""
+    c, n, window, block, rng = memory ** np.arange(400), 400, 33, 7, np.random.default_rng(0)
+    at = np.arange(n)
+    apart = np.abs(at[:, None] - at)
+    covariances = c[np.minimum(apart, n - apart)]
+
+    def variance(weights):
+        return weights @ covariances @ weights
+
+    def parted():
+        order = np.argsort(rng.uniform(size=n)[(at + rng.integers(n)) % n // block], kind="stable")
+        if kind == "whole":
+            cut, picked = window, np.arange(window)
+        else:
+            cut, place = n // 2, np.arange(window) + rng.integers(block)
+            picked = (rng.integers(cut, size=n)[place // block] + place % block) % cut
+        rest, weights = np.sort(order[cut:]), np.zeros(n)
+        np.add.at(weights, order[picked], 1 / window)
+        weights[rest[np.arange(used) * len(rest) // used]] -= 1 / used
+        return variance(weights)
+
+    some, seen = np.zeros(n), np.where(at < window, 1 / window, 0)
+    some[np.arange(used) * n // used] = 1 / used
+    draws = np.array([parted() for _ in range(600)])
+    expected = (variance(seen) + variance(some)) / draws.mean()
+    known = Dependence(jnp.asarray(c[:200], jnp.float32), jnp.asarray(1))
+    found = getattr(Growth.of(known, jnp.asarray(block), window, used, n), kind)
+    error = 4 * draws.std() / draws.mean() / np.sqrt(len(draws))
+    # Beside it, a first order in the share of the frames that a window has, a twelfth.
+    assert abs(float(found) / expected - 1) < error + 1 / 12**2
+
+
+def test_t_squared_remembers_as_frames_do():
+    """(1 + ρ)/(1 − ρ) = 3; the features of a Gaussian kernel, which it had, forget sooner (2.6)."""
+    noise = np.random.default_rng(0).normal(size=(2000, 20))
+    frames = jnp.asarray(lfilter([0.75**0.5], [1, -0.5], noise, axis=0), jnp.float32)
+    made = make_chart(jax.random.key(0), ntk.Hotelling(), frames, 50, standardize=True)
+    world, _ = world_and_growth(near(made, frames), made.standard(frames), 2000, 50, None, 200)
+    # An error of ρ is √((1 − ρ²) / 40,000), of which the memory has 2 / (1 − ρ)² = 8 times.
+    assert abs(float(world.remembers.time) - 3) < 4 * 8 * np.sqrt(0.75 / 40_000)
 
 
 NET = ntk.NetMMD(ntk.mlp(32), batch_size=None, train_fraction=None)
