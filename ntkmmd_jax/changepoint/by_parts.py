@@ -113,8 +113,8 @@ def of_test(
     if arl is None:
         sizes = (1 / window + 1 / size) / (1 / small + 1 / other)
         values = _rescaled(chart, values, sizes, growth.whole, scales, world)
-        at = [calibration.threshold(values, p) for p in (level, NEARBY * level)]
-        return trusted_by(chart, jnp.stack(at), scales, world, window)
+        pair = _nearby(chart, values, calibration.threshold(values, level), level)
+        return trusted_by(chart, pair, scales, world, window)
     looks = look_counts(horizon_of(window, stride, arl), window, stride)
     other = min(size, whole_windows(int(n) - half, window))
     options = {"window": window, "looks": tuple(looks.tolist()), "other": other}
@@ -203,6 +203,21 @@ def _rescaled(
     centre, order, power = chart.null_centre, chart.test.null_order, chart.test.null_power
     factor = (sizes * (1 + world.own)) ** order * growth**power / scales ** (order or 1)
     return centre + (values - centre) * factor
+
+
+@soon
+def _nearby(chart: Chart, values: jax.Array, at: jax.Array, level: float) -> jax.Array:
+    """A threshold, and one that T exceeds `NEARBY` times as often.
+
+    By moments of all draws: cube roots of T are nearly normal (Wilson & Hilferty), as a mean of
+    scores is. A second quantile would follow the first: where that is high by chance, the rate
+    would seem to fall slowly, and a reference be warned of the less for it.
+    """
+    centre, power = chart.null_centre, 1 if chart.test.null_power == 0.5 else 3
+    roots = values - centre if power == 1 else jnp.cbrt(values - centre)
+    rates = jnp.minimum(level * jnp.array([1.0, NEARBY], values.dtype), 0.5)
+    rare, often = (roots.mean() - jax.scipy.special.ndtri(rates) * roots.std()) ** power
+    return jnp.stack([at, centre + (at - centre) * often / rare])
 
 
 def _by_influence(
