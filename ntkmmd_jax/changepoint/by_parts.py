@@ -1,10 +1,9 @@
 """Thresholds of charts of any other test: T between parts of the reference, made of blocks.
 
 T goes with the sizes of both as it does under H0. What blocks cut of the memory of a series is made
-up for by the ratio of V's with and without the cut (`Growth`), of the tangent kernel of a test with
-a network that is trained, of the linear kernel for T², and of a Gaussian one for any other. The
-scale f that a reference estimates is likewise of that kernel; of a test that learned beforehand it
-is that of its own T (`influence`).
+up for by the ratio of V's with and without the cut (`Growth`), of the linear kernel for T², and of
+a Gaussian one for any other. The scale f that a reference estimates is likewise of that kernel; of
+a test that learned beforehand it is that of its own T (`influence`).
 """
 
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from ntkmmd_jax.changepoint.by_rows import RESAMPLED, world_of
 from ntkmmd_jax.changepoint.chart import Chart, whole_windows
 from ntkmmd_jax.changepoint.dependence import Dependence
 from ntkmmd_jax.changepoint.influence import spread_of_mean
-from ntkmmd_jax.changepoint.law import Moments, World
+from ntkmmd_jax.changepoint.law import Moments, World, resampled
 from ntkmmd_jax.changepoint.rows import GaussianRows, Rows, rows_near
 from ntkmmd_jax.changepoint.threshold import (
     NEARBY,
@@ -67,7 +66,7 @@ class Growth(NamedTuple):
             for times in (1, 2)
         )
         whole, uncut = squares / window**2, known.mean(window)
-        reference = known.thinned(number(n) / used).mean(used)
+        reference = known.mean_of_some(used, n)
 
         frames = number(n)
         blocks, around = whole * window / frames, known.mean(frames)  # V_B/n, V/n
@@ -114,7 +113,7 @@ def of_test(
         sizes = (1 / window + 1 / size) / (1 / small + 1 / other)
         values = _rescaled(chart, values, sizes, growth.whole, scales, world)
         pair = _nearby(chart, values, calibration.threshold(values, level), level)
-        return trusted_by(chart, pair, scales, world, window)
+        return trusted_by(chart, pair, scales, world, window, alarms=level * draws)
     looks = look_counts(horizon_of(window, stride, arl), window, stride)
     other = min(size, whole_windows(int(n) - half, window))
     options = {"window": window, "looks": tuple(looks.tolist()), "other": other}
@@ -122,8 +121,8 @@ def of_test(
     scales = scales if own is None else own
     sizes = (1 / window + 1 / size) / (1 / window + 1 / other)
     values = _rescaled(chart, values, sizes, growth.shuffled, scales[:, None], world)
-    pair, ratio = by_streams(np.asarray(values), looks, window, level, arl)
-    return trusted_by(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
+    pair, doubted = by_streams(np.asarray(values), looks, window, level, arl)
+    return trusted_by(chart, jnp.asarray(pair, values.dtype), scales, world, window, **doubted)
 
 
 def trusted_by(
@@ -167,14 +166,6 @@ def _parts(
     block = jax.random.uniform(k_order, (places,))[at // world.block]
     order = jnp.argsort(jnp.where(row < n, block, 1), stable=True)
     return order, jnp.sort(jnp.where(row < most, places, order))
-
-
-def resampled(key: jax.Array, world: World, n: jax.Array, length: int) -> jax.Array:
-    """So many of n places, in blocks on a circle, of which the first may begin before them."""
-    k_phase, k_starts = jax.random.split(key)
-    at = jnp.arange(length) + jax.random.randint(k_phase, (), 0, world.block)
-    starts = jax.random.randint(k_starts, (length + 1,), 0, n)
-    return (starts[at // world.block] + at % world.block) % n
 
 
 def watched(
@@ -261,7 +252,7 @@ def _streams(
     def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_parts, k_stream, k_scale, k_looks = jax.random.split(key, 4)
         order, rest = _parts(k_parts, world, len(reference), n, half)
-        frames = reference[order[resampled(k_stream, world, half, horizon)]]
+        frames = reference[order[resampled(k_stream, world.block, half, horizon)]]
         kept = reference[rest[evenly(n - half, other)]]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
         return watched(k_looks, chart, kept, frames, looks, window), scale

@@ -26,13 +26,18 @@ RESAMPLED = 3000  # frames of a reference that are resampled: the middle ones of
 
 
 def world_of(
-    rows: Rows, reference: jax.Array, window: int, block: Any = None, n: Any = None
+    rows: Rows,
+    reference: jax.Array,
+    window: int,
+    block: Any = None,
+    n: Any = None,
+    used: Any = None,
 ) -> World:
-    """The law of T by a standardised reference, or by n frames of a bucket."""
+    """The law of T by a standardised reference, or by n frames of a bucket; some may be in use."""
     n, room = len(reference) if n is None else n, min(len(reference), RESAMPLED)
-    used = at_most(n, room)
-    some = jax.lax.dynamic_slice_in_dim(reference, (n - used) // 2, room)
-    return World.of(rows.gram(some, used), n, window, block, used)
+    known = at_most(n, room)
+    some = jax.lax.dynamic_slice_in_dim(reference, (n - known) // 2, room)
+    return World.of(rows.gram(some, known), n, window, block, known, used)
 
 
 _world = soon(world_of, static_argnames="window")
@@ -45,16 +50,17 @@ def of_rows(
     n: jax.Array,
     *,
     window: int,
-    shortest: int | None,
     stride: int,
     level: float,
     arl: float | None,
     draws: int,
     block: int | None,
-    fixed: float | None,
+    shortest: int | None = None,
+    fixed: float | None = None,
+    used: int | None = None,
 ) -> Threshold:
     """The threshold of a chart with rows of a kernel, for z if there is a shortest window."""
-    world = _world(rows, reference, window, block, n)
+    world = _world(rows, reference, window, block, n, used)
     if fixed is not None:
         return dataclasses.replace(given(fixed, window), moments=world.moments)
     first, moments = window if shortest is None else shortest, world.moments
@@ -64,10 +70,10 @@ def of_rows(
     looks = look_counts(horizon, first, stride)
     options = {"window": window, "shortest": first, "horizon": horizon, "draws": draws}
     z, scales = stream_draws(key, world, **options)
-    at, ratio = by_streams(np.asarray(z)[:, looks - 1], looks, window, level, arl)
+    at, doubted = by_streams(np.asarray(z)[:, looks - 1], looks, window, level, arl)
     mean, spread = moments.mean[-1], moments.spread[-1]
     pair = mean + jnp.asarray(at, z.dtype) * spread
-    found = trusted(pair, scales, moments, world, ratio=ratio)
+    found = trusted(pair, scales, moments, world, **doubted)
     if shortest is None:
         return found
     ends = (found.interval - mean) / spread
@@ -80,7 +86,7 @@ def _of_level(key: jax.Array, world: World, level: float, *, window: int, draws:
     at = jnp.stack([calibration.threshold(z, level), calibration.threshold(z, NEARBY * level)])
     moments = world.moments
     pair = moments.mean[-1] + at * moments.spread[-1]
-    return trusted(pair, scales, moments, world)
+    return trusted(pair, scales, moments, world, alarms=level * draws)
 
 
 of_level = soon(_of_level, static_argnames=("window", "draws"))

@@ -5,27 +5,23 @@ sequel (Gong, Lee, Cheng & Xie). Its law is found by streams, as that of a run l
 of the reference, against references that are resampled, too.
 """
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.padding import number
 from ntkmmd_jax._lib.precision import jit
-from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax.changepoint.by_parts import (
     near,
-    resampled,
     trusted_by,
     watched,
     world_and_growth,
 )
 from ntkmmd_jax.changepoint.chart import Chart, learned
-from ntkmmd_jax.changepoint.law import World
+from ntkmmd_jax.changepoint.law import World, resampled
 from ntkmmd_jax.changepoint.rows import Rows
 from ntkmmd_jax.changepoint.threshold import Threshold, by_streams, horizon_of, look_counts
-from ntkmmd_jax.twosample import NTKMMD
+from ntkmmd_jax.changepoint.trained import trained_by_exact
 from ntkmmd_jax.twosample.pilot import AT_ONCE
 
 _SETTLED = 8  # windows after which W has forgotten its start
@@ -68,12 +64,12 @@ def of_cusum(
     else:
         values, scales = _gains_by_rows(keys, chart, world, growth.phased, **options)
         if rows is None:
-            given = keys[:_TRAINED], chart, reference, n, world
-            values *= _trained_by_exact(*given, window=window, size=size)
+            given = keys[:_TRAINED], chart, reference, n, world.block
+            values *= trained_by_exact(*given, window=window, size=size)
     unit = jnp.std(values)
     totals = np.asarray(cusum(values / unit - drift))
-    pair, ratio = by_streams(totals, looks, _SETTLED * window, level, arl)
-    found = trusted_by(chart, jnp.asarray(pair, values.dtype), scales, world, window, ratio=ratio)
+    pair, doubted = by_streams(totals, looks, _SETTLED * window, level, arl)
+    found = trusted_by(chart, jnp.asarray(pair, values.dtype), scales, world, window, **doubted)
     return found, unit * (1 + world.own)
 
 
@@ -93,8 +89,8 @@ def _gains(
 
     def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_reference, k_stream, k_scale, k_looks = jax.random.split(key, 4)
-        kept = reference[resampled(k_reference, world, n, size)]
-        frames = reference[resampled(k_stream, world, n, horizon)]
+        kept = reference[resampled(k_reference, world.block, n, size)]
+        frames = reference[resampled(k_stream, world.block, n, horizon)]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
         values = watched(k_looks, chart, kept, frames, looks, window)
         return values * (growth / scale) ** (chart.test.null_order or 1), scale
@@ -123,8 +119,8 @@ def _gains_by_rows(
 
     def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_reference, k_stream, k_scale = jax.random.split(key, 3)
-        kept = resampled(k_reference, world, world.n, size)
-        frames = resampled(k_stream, world, world.n, horizon)
+        kept = resampled(k_reference, world.block, world.n, size)
+        frames = resampled(k_stream, world.block, world.n, horizon)
         of_learned, of_scored = against(kept[some]), against(kept[~some])
         offset, places = of_learned[kept[~some]].mean(), jnp.arange(window)
         lags = places[:-held, None] - places[-held:]
@@ -140,30 +136,6 @@ def _gains_by_rows(
         return gains + link + _shared(world, some), scale
 
     return jax.lax.map(run, keys, batch_size=AT_ONCE)
-
-
-def _by_exact(
-    keys: jax.Array, chart: Chart, reference: jax.Array, n: jax.Array, world: World,
-    *, window: int, size: int,
-) -> jax.Array:  # fmt: skip
-    """Root mean squares of η of a trained witness over those of the exact one, of the same frames.
-
-    Both agree up to O(t): what is left is a factor, and a shape that hardly differs.
-    """
-    (network,) = chart.test.networks
-    exact = dataclasses.replace(chart, test=NTKMMD(network, train_fraction=None))
-
-    def squares(key: jax.Array) -> jax.Array:
-        k_reference, k_window, k_look = jax.random.split(key, 3)
-        kept = reference[resampled(k_reference, world, n, size)]
-        seen = reference[resampled(k_window, world, n, window)]
-        return jnp.stack([one(k_look, kept, seen) for one in (chart, exact)]) ** 2
-
-    trained, plain = jax.lax.map(squares, keys, batch_size=AT_ONCE).sum(0)
-    return jnp.sqrt(trained / plain)
-
-
-_trained_by_exact = soon(_by_exact, static_argnames=("window", "size"))
 
 
 def _links(world: World, window: int, held: int) -> tuple[jax.Array, jax.Array]:

@@ -46,6 +46,10 @@ class Dependence:
         h = jnp.arange(len(self.covariances), dtype=self.covariances.dtype)
         return Dependence(jnp.interp(h * step, h, self.covariances, right=0.0), self.order)
 
+    def mean_of_some(self, used: Any, frames: Any) -> jax.Array:
+        """The same of so many of these frames, evenly apart."""
+        return self.thinned(number(frames) / number(used)).mean(used)
+
     @property
     def time(self) -> jax.Array:
         """Σ |c_h| / c_0: frames that say as much as one independent frame."""

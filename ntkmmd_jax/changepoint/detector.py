@@ -41,7 +41,10 @@ from ntkmmd_jax.changepoint.state import (
     kernel_rows,
 )
 from ntkmmd_jax.changepoint.threshold import OF_CUSUM, WINDOWS, given, warn_if_doubtful
+from ntkmmd_jax.changepoint.trained import of_trained, tangent_rows
 from ntkmmd_jax.changepoint.watch import Report, advance
+from ntkmmd_jax.twosample import TwoSampleTest
+from ntkmmd_jax.twosample.learning import WitnessTest
 from ntkmmd_jax.twosample.taught import beside, taught
 
 
@@ -89,7 +92,9 @@ def init(
             on the sum settles within some 100 looks, and its level is that of any later one.
         block: Frames of the blocks in which the reference is resampled; unless given, as long as
             it remembers, by its autocorrelation.
-        n_draws: Windows, or streams, drawn from the reference: 1,000, or 400 where each is trained.
+        n_draws: Windows, or streams, drawn from the reference: 2,000 windows of a test with a
+            kernel, beside 32 on which a network is trained; 1,000 of others, and 1,000 streams
+            behind a run length or all lengths; 400 where a test learns for each, and of a CUSUM.
         after: What follows an alarm: "hold" keeps the reference, and alarms last as long as T is
             high; "rereference" takes as many frames as the reference has for the new one, with its
             own coordinates and law.
@@ -117,8 +122,13 @@ def init(
     else:
         reference = points
     rows, used = chart_rows(chart, window), in_use(held, size, window)
+    standard, cusum, found = _standard(chart, reference), None, None
+    tangent = None if drift is not None or rows is not None else tangent_rows(chart, standard)
     if n_draws is None:
-        n_draws = 1000 if rows is not None else 400
+        if rows is not None or tangent is not None:
+            n_draws = 2000 if (arl, shortest) == (None, None) else 1000
+        else:
+            n_draws = 400 if drift is not None or _learns(test) else 1000
     whole("n_draws, the windows or streams behind the threshold,", n_draws)
     check_level(level, None if (threshold, arl) != (None, None) else n_draws)
     if shortest is not None and rows is None:
@@ -126,7 +136,6 @@ def init(
             f"all window lengths are for tests with a fixed kernel, such as ntk and gmmd; "
             f"{test.method} has one window"
         )
-    standard, cusum, found = _standard(chart, reference), None, None
     wanted: Any = {**sizes, "level": level, "arl": arl, "draws": n_draws, "block": block}
     if threshold is not None:
         found = given(threshold, window)
@@ -140,6 +149,8 @@ def init(
             law, unit = of_cusum(k_threshold, chart, kernel, standard, n, **wanted)
             found = found or law
             cusum = Cusum(unit, jnp.asarray(drift, unit.dtype), jnp.zeros_like(unit))
+        elif found is None and tangent is not None:
+            found = of_trained(k_threshold, chart, tangent, standard, n, **wanted, size=used)
         elif found is None:
             found = of_test(k_threshold, chart, standard, n, **wanted, size=used)
         jax.block_until_ready(found.value)
@@ -154,6 +165,11 @@ def init(
         warn_if_doubtful(found, size, window, windows=windows, learned=learned)
     about: Any = {**sizes, "shortest": shortest, "after": after, "time": time, "used": used}
     return begin(chart, reference, n, found, k_looks, cusum=cusum, **about)
+
+
+def _learns(test: TwoSampleTest) -> bool:
+    """Whether T of a pair of samples is of something learned from that pair."""
+    return test.split_at is not None or isinstance(test, WitnessTest)
 
 
 @soon

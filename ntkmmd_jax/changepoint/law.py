@@ -54,10 +54,17 @@ class World:
     moments: Moments
     n: Any  # () frames in the Gram matrix
     frames: Any  # () N of the reference, of which these are n
+    used: Any  # () frames that have a mean as uncertain as that of those in use
 
     @classmethod
     def of(
-        cls, gram: jax.Array, frames: Any, window: int, block: Any = None, n: Any = None
+        cls,
+        gram: jax.Array,
+        frames: Any,
+        window: int,
+        block: Any = None,
+        n: Any = None,
+        used: Any = None,
     ) -> "World":
         """The world of a centred Gram matrix, in blocks of a length that is given, or found.
 
@@ -67,8 +74,9 @@ class World:
             window: The longest window.
             block: Frames of a block.
             n: How many of a bucket are real; all, by default.
+            used: How many of the reference, evenly apart, are in use; all, by default.
         """
-        n = len(gram) if n is None else n
+        n, used = len(gram) if n is None else n, frames if used is None else used
         found = dependence(gram, 4 * window, n)
         most = padding.at_most(n // 4, window)
         block = found.block(most) if block is None else jnp.asarray(block, jnp.int32)
@@ -78,7 +86,8 @@ class World:
         of_long, (_, of_pairs) = found.mean(long), _squares(gram, long, found, n)
         lengths = jnp.arange(1, window + 1, dtype=gram.dtype)
         # Coordinates are those of the reference, in which it spreads less than what follows.
-        mean = (found.mean(lengths) + found.mean(frames)) * (1 + _own(found, frames))
+        around = found.mean_of_some(used, frames)
+        mean = (found.mean(lengths) + around) * (1 + _own(found, frames))
         norms, diagonal = jnp.diagonal(means), jnp.diagonal(gram)
         kappa = size**3 * jnp.maximum(padding.variance(norms, n) - 2 * squares, 0)
         count = padding.number(n)
@@ -87,7 +96,8 @@ class World:
         known = jnp.clip((lengths - 1) / jnp.maximum(size - 1, 1), 0, 1)
         excess = jnp.where(block == 1, kappa, first + (kappa - first) * known) / lengths**3
         moments = Moments(mean, jnp.sqrt(2 * of_pairs * (mean / of_long) ** 2 + excess))
-        return cls(gram, found, block, norms, moments, n, frames)
+        used = padding.number(frames) * found.mean(frames) / around
+        return cls(gram, found, block, norms, moments, n, frames, used)
 
     @property
     def own(self) -> jax.Array:
@@ -122,8 +132,8 @@ class World:
         """
         n, at = self.n, jnp.arange(len(self.gram))
         picked, starts = self.drawn(numbers)
-        # The spread of the mean of N, not n, frames.
-        weight = (padding.number(n) * padding.number(self.frames)) ** -0.5
+        # The spread of the mean of those in use, not of n frames.
+        weight = (padding.number(n) * padding.number(self.used)) ** -0.5
         scale = jnp.mean(self.norms[starts], where=at < n // self.block)
         weights = jnp.zeros(len(at)).at[picked].add(jnp.where(at < n, weight, 0))
         return weights, scale / padding.mean(self.norms, n)
@@ -155,6 +165,14 @@ def _block_sums(values: jax.Array, block: jax.Array, n: Any) -> jax.Array:
     rest = jnp.where(around[:, None], total[-1], 0)
     sums = total[jnp.where(around, end - n, end)] - total[:-1] + rest
     return padding.cleared(sums, n)
+
+
+def resampled(key: jax.Array, block: jax.Array, n: jax.Array, length: int) -> jax.Array:
+    """So many of n places, in blocks on a circle, of which the first may begin before them."""
+    k_phase, k_starts = jax.random.split(key)
+    at = jnp.arange(length) + jax.random.randint(k_phase, (), 0, block)
+    starts = jax.random.randint(k_starts, (length + 1,), 0, n)
+    return (starts[at // block] + at % block) % n
 
 
 @jit(static_argnames=("window", "draws"))

@@ -36,7 +36,7 @@ class Threshold:
     """A threshold, and how far it can be trusted."""
 
     value: jax.Array  # () in units of the chart's statistic
-    interval: jax.Array  # (2,) where it may lie, 95 %
+    interval: jax.Array  # (2,) where it may lie, 95 %, by what is known and by chance of the draws
     moments: Moments  # of T_1, …, T_window
     doubt: jax.Array  # () standard error of the logarithm of the rate of false alarms
     memory: jax.Array  # () frames that say as much as one independent frame
@@ -49,6 +49,7 @@ def trusted(
     moments: Moments,
     world: World,
     *,
+    alarms: Any,
     ratio: float = NEARBY,
     centre: float = 0.0,
     order: float = 1.0,
@@ -60,6 +61,7 @@ def trusted(
         scales: f of many references.
         moments: Of T.
         world: Of the reference.
+        alarms: Draws that exceed the threshold, by which it was found.
         ratio: Of the rates.
         centre: What T comes to under H0 as the sizes grow.
         order: T − centre goes with f to this power.
@@ -69,7 +71,8 @@ def trusted(
     # A CUSUM that hardly leaves 0 has a threshold of 0, and nothing to tell how fast it falls.
     some = jnp.where(value > 0, value, 1)
     fall = jnp.where(value > 0, jnp.log(some / jnp.clip(below, 1e-6 * some, 0.999 * some)), 0)
-    ends = centre + value * jnp.exp(1.96 * error * jnp.array([-1.0, 1.0], pair.dtype))
+    both = jnp.hypot(error, fall / math.log(ratio) / jnp.sqrt(jnp.asarray(alarms, error.dtype)))
+    ends = centre + value * jnp.exp(1.96 * both * jnp.array([-1.0, 1.0], pair.dtype))
     doubt, memory = error * math.log(ratio) / fall, world.remembers.time
     return Threshold(pair[0], ends, moments, doubt, memory, world.block)
 
@@ -94,16 +97,20 @@ def horizon_of(window: int, stride: int, arl: float | None) -> int:
 
 def by_streams(
     values: np.ndarray, looks: np.ndarray, window: int, level: float, arl: float | None
-) -> tuple[list[float], float]:
-    """The threshold, one below it, and the ratio of the rates of false alarms at both."""
+) -> tuple[list[float], dict[str, float]]:
+    """The threshold, one below it, the ratio of their rates of alarms, and streams in alarm."""
+
+    def doubted(at: float, ratio: float) -> dict[str, float]:
+        return {"ratio": ratio, "alarms": max(int(np.sum(values.max(1) >= at)), 1)}
+
     if arl is None:
         looked = values[:, looks >= window].ravel()
         at = [float(np.quantile(looked, 1 - p)) for p in (level, NEARBY * level)]
-        return at, NEARBY
+        return at, doubted(at[0], NEARBY)
     high = threshold_for(values, looks, arl)
     low = threshold_for(values, looks, looks[0] + (arl - looks[0]) / NEARBY)
     runs = [first_alarms(values, looks, at).mean - looks[0] for at in (high, low)]
-    return [high, low], max(runs[0] / runs[1], 1.01)
+    return [high, low], doubted(high, max(runs[0] / runs[1], 1.01))
 
 
 def warn_if_doubtful(

@@ -10,7 +10,7 @@ import pytest
 import ntkmmd_jax as ntk
 from ntkmmd_jax import changepoint
 from ntkmmd_jax._lib import padding
-from ntkmmd_jax.changepoint import by_parts, chart, cusum, state
+from ntkmmd_jax.changepoint import by_parts, chart, cusum, law, state
 from ntkmmd_jax.changepoint.by_rows import world_of
 from ntkmmd_jax.changepoint.rows import GaussianRows, Memory
 from tests.changepoint.test_law import KERNELS
@@ -168,8 +168,8 @@ def test_eta_by_rows_is_a_sum_over_pairs(block):
 
     for key, gains in zip(keys, found, strict=True):
         k_reference, k_stream, k_scale = jax.random.split(key, 3)
-        kept = np.asarray(by_parts.resampled(k_reference, world, world.n, 80))
-        stream = np.asarray(by_parts.resampled(k_stream, world, world.n, 60))
+        kept = np.asarray(law.resampled(k_reference, world.block, world.n, 80))
+        stream = np.asarray(law.resampled(k_stream, world.block, world.n, 60))
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
         of_learned, of_scored = kept[some], kept[~some]
         for at, gain in zip(options["looks"], gains, strict=True):
