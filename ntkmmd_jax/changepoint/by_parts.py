@@ -31,6 +31,7 @@ from ntkmmd_jax.changepoint.threshold import (
     trusted,
 )
 from ntkmmd_jax.kernels import median_bandwidth
+from ntkmmd_jax.twosample import Hotelling
 from ntkmmd_jax.twosample.pilot import AT_ONCE
 
 _MEDIAN = 1000  # frames of the median distance
@@ -85,6 +86,29 @@ class Growth(NamedTuple):
         )
 
 
+def of_form(known: Dependence, block: Any, window: int, used: int, features: int) -> jax.Array:
+    """By how much T² of a window falls more than its mean does if it is made of blocks.
+
+    With C_st = c_{t−s}/c_0 within a window, d features and n = w + r frames in S, to first order
+
+        E T² ∝ (A + R) (1 + d/(n − d) ((r + tr C²)/n − w Var_t C̄_t / (C̄ + R/c_0))),
+
+    means over frames of the window: S of frames that remember is the more uncertain, and sees some
+    of the mean, since frames at the ends of a block have less of it.
+    """
+    at, c = jnp.arange(window), known.covariances / known.covariances[0]
+    whole = c[jnp.abs(at[:, None] - at)]
+    cut = jnp.where(at[:, None] // block == at // block, whole, 0)
+
+    def form(c: jax.Array) -> jax.Array:
+        means, n = c.mean(1), window + used
+        uncertain = (used + jnp.sum(c**2)) / n
+        seen = window * jnp.var(means) / (means.mean() + 1 / used)
+        return 1 + features / (n - features) * (uncertain - seen)
+
+    return form(whole) / form(cut)
+
+
 def of_test(
     key: jax.Array,
     chart: Chart,
@@ -100,7 +124,11 @@ def of_test(
     size: int,
 ) -> Threshold:
     """The threshold of a chart with a reference of `size` frames in use."""
-    world, growth = world_and_growth(near(chart, reference), reference, n, window, block, size)
+    features = 0
+    if isinstance(chart.test, Hotelling) and chart.test.shrinkage is None:
+        features = reference[0].size
+    rows = near(chart, reference)
+    world, growth = world_and_growth(rows, reference, n, window, block, size, features)
     keys, half = jax.random.split(key, draws), int(n) // 2
     given, small = (keys, chart, reference, n, world), min(window, half)
     other = min(size, whole_windows(int(n) - small, window))
@@ -140,17 +168,21 @@ def near(chart: Chart, reference: jax.Array) -> Rows | None:
 
 
 def _world_and_growth(
-    rows: Rows | None, reference: jax.Array, n: jax.Array, window: int, block: int | None, used: int
-) -> tuple[World, Growth]:
-    """The world of a kernel, or of a Gaussian one, and what its blocks cut."""
+    rows: Rows | None, reference: jax.Array, n: jax.Array, window: int, block: int | None,
+    used: int, features: int = 0,
+) -> tuple[World, Growth]:  # fmt: skip
+    """The world of a kernel, or of a Gaussian one, and what its blocks cut, of T² by features."""
     if rows is None:
         some = reference[:_MEDIAN]
         rows = GaussianRows(median_bandwidth(some, at_most(n, len(some))).reshape(1))
     world = world_of(rows, reference, window, block, n)
-    return world, Growth.of(world.remembers, world.block, window, used, n)
+    given = world.remembers, world.block, window, used
+    growth, form = Growth.of(*given, n), of_form(*given, features)
+    grown = {"whole": growth.whole * form, "shuffled": growth.shuffled * form}
+    return world, growth._replace(**grown)
 
 
-world_and_growth = soon(_world_and_growth, static_argnames=("window", "used"))
+world_and_growth = soon(_world_and_growth, static_argnames=("window", "used", "features"))
 
 
 def _parts(

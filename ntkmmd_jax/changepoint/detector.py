@@ -161,8 +161,8 @@ def init(
             "learning rate"
         )
     if threshold is None:
-        windows = WINDOWS if drift is None else OF_CUSUM
-        warn_if_doubtful(found, size, window, windows=windows, learned=learned)
+        times = 1.0 if drift is None else OF_CUSUM
+        warn_if_doubtful(found, size, window, times=times, learned=learned)
     about: Any = {**sizes, "shortest": shortest, "after": after, "time": time, "used": used}
     return begin(chart, reference, n, found, k_looks, cusum=cusum, **about)
 

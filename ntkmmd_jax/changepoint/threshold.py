@@ -26,8 +26,8 @@ from ntkmmd_jax.twosample.taught import beside
 
 NEARBY = 3.0  # ratio of the rates of false alarms between which h is found
 WINDOWS = 6  # in a reference whose own mean does not move T as a window's does
-OF_CUSUM = 12  # likewise: what it adds to every η adds up
-BLOCKS = 100  # likewise, as long as frames remember: fewer say too little of their own memory
+_BLOCKS = 100  # likewise, as long as frames remember: fewer say too little of their own memory
+OF_CUSUM = 2.0  # times as many of both: what a reference adds to every η adds up
 _DOUBT = 0.3  # of the logarithm of the rate of false alarms, from which on it is told
 
 
@@ -114,7 +114,7 @@ def by_streams(
 
 
 def warn_if_doubtful(
-    found: Threshold, frames: int, window: int, *, windows: int = WINDOWS, learned: int = 0
+    found: Threshold, frames: int, window: int, *, times: float = 1.0, learned: int = 0
 ) -> None:
     """Tell of a reference that cannot carry what is asked, and how many frames would do.
 
@@ -122,10 +122,11 @@ def warn_if_doubtful(
         found: The threshold.
         frames: Of the reference.
         window: Frames in the window.
-        windows: How many of them a reference must have.
+        times: How many times the windows and blocks that T asks for a reference must have.
         learned: Frames beside it, from which the test has learned.
     """
-    doubt, enough = float(found.doubt), max(windows * window, BLOCKS * int(found.block))
+    doubt = float(found.doubt)
+    enough = times * max(WINDOWS * window, _BLOCKS * int(found.block))
     if doubt <= _DOUBT and frames >= enough:
         return
     needed = math.ceil(frames * (min(doubt, 1) / _DOUBT) ** 2 / 10) * 10

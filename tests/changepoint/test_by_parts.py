@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax import changepoint
-from ntkmmd_jax.changepoint.by_parts import Growth, near, world_and_growth
+from ntkmmd_jax.changepoint.by_parts import Growth, near, of_form, world_and_growth
 from ntkmmd_jax.changepoint.chart import make_chart
 from ntkmmd_jax.changepoint.dependence import Dependence
 from tests.changepoint.conftest import swinging
@@ -77,6 +77,34 @@ def test_growth_of_parts_of_a_reference(memory, used, kind):
     error = 4 * draws.std() / draws.mean() / np.sqrt(len(draws))
     # Beside it, a first order in the share of the frames that a window has, a twelfth.
     assert abs(float(found) / expected - 1) < error + 1 / 12**2
+
+
+@pytest.mark.parametrize("features", [10, 30])
+def test_t_squared_of_blocks_falls_by_more(features):
+    """Than the variance of their mean, by simulation with the same noise for both."""
+    rho, window, used, block, rng = 0.5, 30, 60, 6, np.random.default_rng(0)
+    at, draws = np.arange(window), 20_000
+    whole = rho ** np.abs(at[:, None] - at)
+    cut = np.where(at[:, None] // block == at // block, whole, 0)
+    noise, others = (rng.normal(size=(draws, n, features)) for n in (window, used))
+
+    def centred(points):
+        return points - points.mean(1, keepdims=True)
+
+    def forms(covariance):
+        frames = np.linalg.cholesky(covariance) @ noise
+        scatter = sum(part.mT @ part for part in map(centred, (frames, others)))
+        gap = (frames.mean(1) - others.mean(1))[..., None]
+        return (gap * np.linalg.solve(scatter, gap)).sum((1, 2))
+
+    of_whole, of_cut = forms(whole), forms(cut)
+    by_means = (whole.mean() + 1 / used) / (cut.mean() + 1 / used)
+    known = Dependence(jnp.asarray(rho**LAGS, jnp.float32), jnp.asarray(1))
+    found = by_means * float(of_form(known, jnp.asarray(block), window, used, features))
+    off = of_whole / found - of_cut
+    error = off.std() / np.sqrt(draws)
+    short = (of_whole / by_means - of_cut).mean()  # without it
+    assert short > 4 * error and abs(off.mean()) < 4 * error + short / 3  # a first order
 
 
 def test_t_squared_remembers_as_frames_do():

@@ -16,6 +16,7 @@ from ntkmmd_jax.changepoint.detector import jitted_step
 from ntkmmd_jax.changepoint.law import World, stream_draws
 from ntkmmd_jax.changepoint.rows import Memory, grown, rows_of, seen
 from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
+from ntkmmd_jax.changepoint.threshold import OF_CUSUM, given, warn_if_doubtful
 from tests.changepoint.conftest import EXACT, TESTS, swinging
 from tests.conftest import LONG
 
@@ -152,6 +153,12 @@ def test_short_references_are_told_of(series):
     cusum = {"test": EXACT, "drift": 0.5, "level": 0.05}  # of which 12 windows are asked
     with pytest.warns(UserWarning, match=r"11\.8 windows.* 408 frames would"):
         changepoint.init(0, frames, window=34, **cusum)
+    remembering = dataclasses.replace(given(1.0, 34), block=np.int32(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_if_doubtful(remembering, 400, 34)
+    with pytest.warns(UserWarning, match=r"600 frames would"):
+        warn_if_doubtful(remembering, 400, 34, times=OF_CUSUM)
     width = [
         np.log(high / low) for low, high in (short.threshold_interval, long.threshold_interval)
     ]
