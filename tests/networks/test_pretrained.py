@@ -83,7 +83,8 @@ def test_embedding_is_the_method_batch_by_batch(digits, weights):
 
     for embedding in (network, function):
         found = ntk.embed(embedding, images, batch_size=32)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        # Sums of numbers up to 10, in another order in every batch size.
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     assert set(shapes) == {(32, 8, 8, 1)}  # 70 = 32 + 32 + 6, filled up: one program
     assert ntk.embed(function, images[:5]).shape == (5, 24)
 
