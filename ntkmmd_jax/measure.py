@@ -54,8 +54,10 @@ class Visits:
         return Visits(tiled(self.indices, size), tiled(self.weights, size, fill=0))
 
     def grouped(self, steps: int) -> "Visits":
-        """So many steps as one, (k, steps · batch)."""
-        return jax.tree.map(lambda leaf: leaf.reshape(len(leaf), -1), self.batched(steps))
+        """So many steps as one, (k, steps · batch), the first one filled up at weight 0."""
+        missing = -len(self.weights) % steps
+        filled = jax.tree.map(lambda leaf: jnp.pad(leaf, ((missing, 0), (0, 0))), self)
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, steps * leaf.shape[1]), filled)
 
 
 def label_weights(labels: jax.Array, n_x: Any, n_y: Any) -> jax.Array:

@@ -56,7 +56,8 @@ def trained_witness(
     """
     if n is not None and is_full(len(measure.weights), n):
         n = None  # as an argument of a program it would be traced
-    if sgd.is_plain and sgd.loss == "linear" and two_layer.applies(network):
+    by_steps = sgd.optimizer is None and (n is None or sgd.is_plain) and sgd.loss == "linear"
+    if by_steps and two_layer.applies(network):
         return _two_layer_witness(key, network, params, measure, sgd, n)
     return trajectory(key, network, params, measure, sgd, n=n)[-1]
 
@@ -67,7 +68,8 @@ def _two_layer_witness(
 ) -> Witness:
     """The last witness of `trajectory`, several steps at a time."""
     batches = sgd.batches(key, measure.weights, n)
-    moved = two_layer.displacement(network, params, measure, batches, sgd.learning_rate)
+    given = network, params, measure, batches, sgd.learning_rate, sgd.momentum
+    moved = two_layer.displacement(*given)
     t = sgd.elapsed(len(batches.weights), len(measure.weights)) if n is None else sgd.whole_time
     v = jax.tree.map(lambda leaf: leaf / t, moved)
     return Witness(params, v, t, network=network, features=measure.points.shape[1:])

@@ -25,24 +25,26 @@ def close(a, b, tolerance=2e-5):
 
 
 @pytest.mark.parametrize(
-    ("initialization", "activation", "batch_size", "epochs"),
+    ("initialization", "activation", "batch_size", "epochs", "momentum"),
     [
-        *(("paper", "softplus", *steps) for steps in [(1, 2), (5, 1), (40, 3), (None, 2)]),
-        ("paper", "relu", 1, 2),
-        ("paper", "relu", 5, 1),
-        ("ntk", jnp.tanh, 1, 2),
-        ("ntk", jnp.tanh, None, 2),
+        *(("paper", "softplus", *steps, 0.0) for steps in [(1, 2), (5, 1), (40, 3), (None, 2)]),
+        *(("paper", "softplus", *steps, 0.9) for steps in [(1, 1), (1, 2), (5, 1), (40, 3)]),
+        ("paper", "relu", 1, 2, 0.0),
+        ("paper", "relu", 5, 1, 0.5),
+        ("ntk", jnp.tanh, 1, 2, 0.0),
+        ("ntk", jnp.tanh, None, 2, 0.9),
     ],
 )
 def test_training_and_scores_are_those_of_the_general_path(
-    initialization, activation, batch_size, epochs
+    initialization, activation, batch_size, epochs, momentum
 ):
     k_x, k_y, k_z = jax.random.split(jax.random.key(1), 3)
     x, y = jax.random.normal(k_x, (33, 2, 3)), jax.random.normal(k_y, (20, 2, 3)) + 0.3
     network = mlp(24, activation=activation, initialization=initialization)
     assert two_layer.applies(network) and not two_layer.applies(general(network))
     params, measure = network.init(KEY, x), signed_measure(x, y)
-    sgd = SGD(2.0, batch_size=batch_size, epochs=epochs)  # far from lazy
+    rate = 2.0 * (1 - momentum)  # far from lazy
+    sgd = SGD(rate, batch_size=batch_size, epochs=epochs, momentum=momentum)
     fast = trained_witness(KEY, network, params, measure, sgd)
     slow = trained_witness(KEY, general(network), params, measure, sgd)
     assert float(fast.time) == pytest.approx(float(slow.time), rel=1e-6)
