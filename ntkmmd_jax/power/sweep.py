@@ -29,6 +29,7 @@ from ntkmmd_jax.power.table import PowerRow, PowerTable
 from ntkmmd_jax.twosample import TwoSampleTest, make_test
 
 _CACHE = 6e6  # bytes of replicas that a CPU core works on at once
+_MEMORY, _MOST = 4e9, 512  # of an accelerator; by benchmarks/roofline.py it waits no longer then
 _ROUND = 64  # batches per dispatch: the host hears back, and writes it down, this often
 
 
@@ -196,8 +197,8 @@ def _batch_size(cell: Cell, samples: tuple, mesh: Mesh) -> int:
     floats = sum(leaf.size for leaf in jax.tree.leaves((samples, params)))
     held = max(test.scratch(sum(cell.sizes)) for test in tests)
     per_replica = 4 * (4 * floats + held)
-    budget = _CACHE if mesh.devices.flat[0].platform == "cpu" else 1e9
-    return int(np.clip(budget // per_replica, 1, 256))
+    budget = _CACHE if mesh.devices.flat[0].platform == "cpu" else _MEMORY
+    return int(np.clip(budget // per_replica, 1, _MOST))
 
 
 def _recorded(

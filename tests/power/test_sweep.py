@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -69,6 +70,20 @@ def test_counts_do_not_depend_on_the_batch_size(table, batch_size):
     assert counts(power_sweep(0, TESTS, SAMPLER, grid, batch_size=batch_size, **OPTIONS)) == counts(
         table
     )
+
+
+@pytest.mark.parametrize(("n", "wanted"), [(200, 469), (2000, 146)])
+def test_accelerators_take_as_many_as_the_roofline_asks_for(n, wanted):
+    """Replicas of `ntk-full` at which an A100 computes as long as it waits: docs/precision.md."""
+    test = ntk.make_test("ntk-full")
+    (cell,) = cells_of({"ntk-full": test}, SAMPLER, {"rho": [0.1], "dim": [100]}, (n, n))
+    samples = (jax.ShapeDtypeStruct((n, 100), np.float32),) * 2
+    gpu, cpu = (
+        SimpleNamespace(devices=np.array([SimpleNamespace(platform=name)]))
+        for name in ("gpu", "cpu")
+    )
+    assert sweep_module._batch_size(cell, samples, gpu) >= wanted
+    assert sweep_module._batch_size(cell, samples, cpu) <= 4  # what a core's cache holds
 
 
 def test_a_cell_is_the_plain_loop(table):
