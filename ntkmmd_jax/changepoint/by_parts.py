@@ -25,8 +25,8 @@ from ntkmmd_jax.changepoint.rows import GaussianRows, Rows, rows_near
 from ntkmmd_jax.changepoint.threshold import (
     NEARBY,
     Threshold,
+    Wanted,
     by_streams,
-    horizon_of,
     look_counts,
     trusted,
 )
@@ -114,42 +114,38 @@ def of_test(
     chart: Chart,
     reference: jax.Array,
     n: jax.Array,
+    wanted: Wanted,
     *,
-    window: int,
-    stride: int,
-    level: float,
-    arl: float | None,
-    draws: int,
-    block: int | None,
     size: int,
 ) -> Threshold:
     """The threshold of a chart with a reference of `size` frames in use."""
+    window, level = wanted.window, wanted.level
     features = 0
     if isinstance(chart.test, Hotelling) and chart.test.shrinkage is None:
         features = reference[0].size
     rows = near(chart, reference)
-    world, growth = world_and_growth(rows, reference, n, window, block, size, features)
-    keys, half = jax.random.split(key, draws), int(n) // 2
+    world, growth = world_and_growth(rows, reference, n, window, wanted.block, size, features)
+    keys, half = jax.random.split(key, wanted.draws), int(n) // 2
     given, small = (keys, chart, reference, n, world), min(window, half)
     other = min(size, whole_windows(int(n) - small, window))
     own = None
-    if arl is None or chart.test.fits:
+    if wanted.arl is None or chart.test.fits:
         values, scales, windows = _pairs(*given, small=small, other=other)
         if chart.test.fits:
             own = scales = _scales_by_influence(key, chart, values, windows, n, world, other)
-    if arl is None:
+    if wanted.arl is None:
         sizes = (1 / window + 1 / size) / (1 / small + 1 / other)
         values = _rescaled(chart, values, sizes, growth.whole, scales, world)
         pair = _nearby(chart, values, calibration.threshold(values, level), level)
-        return trusted_by(chart, pair, scales, world, window, alarms=level * draws)
-    looks = look_counts(horizon_of(window, stride, arl), window, stride)
+        return trusted_by(chart, pair, scales, world, window, alarms=level * wanted.draws)
+    looks = look_counts(wanted.horizon, window, wanted.stride)
     other = min(size, whole_windows(int(n) - half, window))
     options = {"window": window, "looks": tuple(looks.tolist()), "other": other}
     values, scales = _streams(*given, **options)
     scales = scales if own is None else own
     sizes = (1 / window + 1 / size) / (1 / window + 1 / other)
     values = _rescaled(chart, values, sizes, growth.shuffled, scales[:, None], world)
-    pair, doubted = by_streams(np.asarray(values), looks, window, level, arl)
+    pair, doubted = by_streams(np.asarray(values), looks, wanted, window)
     return trusted_by(chart, jnp.asarray(pair, values.dtype), scales, world, window, **doubted)
 
 

@@ -15,9 +15,9 @@ from ntkmmd_jax.changepoint.rows import Rows
 from ntkmmd_jax.changepoint.threshold import (
     NEARBY,
     Threshold,
+    Wanted,
     by_streams,
     given,
-    horizon_of,
     look_counts,
     trusted,
 )
@@ -48,29 +48,25 @@ def of_rows(
     rows: Rows,
     reference: jax.Array,
     n: jax.Array,
+    wanted: Wanted,
     *,
-    window: int,
-    stride: int,
-    level: float,
-    arl: float | None,
-    draws: int,
-    block: int | None,
     shortest: int | None = None,
     fixed: float | None = None,
     used: int | None = None,
 ) -> Threshold:
     """The threshold of a chart with rows of a kernel, for z if there is a shortest window."""
-    world = _world(rows, reference, window, block, n, used)
+    window, draws = wanted.window, wanted.draws
+    world = _world(rows, reference, window, wanted.block, n, used)
     if fixed is not None:
         return dataclasses.replace(given(fixed, window), moments=world.moments)
     first, moments = window if shortest is None else shortest, world.moments
-    if arl is None and shortest is None:
-        return of_level(key, world, level, window=window, draws=draws)
-    horizon = horizon_of(window, stride, arl)
-    looks = look_counts(horizon, first, stride)
+    if wanted.arl is None and shortest is None:
+        return of_level(key, world, wanted.level, window=window, draws=draws)
+    horizon = wanted.horizon
+    looks = look_counts(horizon, first, wanted.stride)
     options = {"window": window, "shortest": first, "horizon": horizon, "draws": draws}
     z, scales = stream_draws(key, world, **options)
-    at, doubted = by_streams(np.asarray(z)[:, looks - 1], looks, window, level, arl)
+    at, doubted = by_streams(np.asarray(z)[:, looks - 1], looks, wanted, window)
     mean, spread = moments.mean[-1], moments.spread[-1]
     pair = mean + jnp.asarray(at, z.dtype) * spread
     found = trusted(pair, scales, moments, world, **doubted)

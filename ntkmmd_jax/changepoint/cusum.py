@@ -20,7 +20,7 @@ from ntkmmd_jax.changepoint.by_parts import (
 from ntkmmd_jax.changepoint.chart import Chart, learned
 from ntkmmd_jax.changepoint.law import World, resampled
 from ntkmmd_jax.changepoint.rows import Rows
-from ntkmmd_jax.changepoint.threshold import Threshold, by_streams, horizon_of, look_counts
+from ntkmmd_jax.changepoint.threshold import Threshold, Wanted, by_streams, look_counts
 from ntkmmd_jax.changepoint.trained import trained_by_exact
 from ntkmmd_jax.twosample.pilot import AT_ONCE
 
@@ -34,13 +34,8 @@ def of_cusum(
     rows: Rows | None,
     reference: jax.Array,
     n: jax.Array,
+    wanted: Wanted,
     *,
-    window: int,
-    stride: int,
-    level: float,
-    arl: float | None,
-    draws: int,
-    block: int | None,
     size: int,
     drift: float,
 ) -> tuple[Threshold, jax.Array]:
@@ -54,11 +49,12 @@ def of_cusum(
     learns for each.
     """
     kernel = near(chart, reference) if rows is None else rows
-    world, growth = world_and_growth(kernel, reference, n, window, block, size)
-    horizon = max(horizon_of(window, stride, arl), 2 * _SETTLED * window)
-    looks = look_counts(horizon, window, stride)
+    window = wanted.window
+    world, growth = world_and_growth(kernel, reference, n, window, wanted.block, size)
+    horizon = max(wanted.horizon, 2 * _SETTLED * window)
+    looks = look_counts(horizon, window, wanted.stride)
     options = {"window": window, "size": size, "looks": tuple(looks.tolist())}
-    keys = jax.random.split(key, draws)
+    keys = jax.random.split(key, wanted.draws)
     if kernel is None:
         values, scales = _gains(keys, chart, reference, n, world, growth.phased, **options)
     else:
@@ -68,7 +64,7 @@ def of_cusum(
             values *= trained_by_exact(*given, window=window, size=size)
     unit = jnp.std(values)
     totals = np.asarray(cusum(values / unit - drift))
-    pair, doubted = by_streams(totals, looks, _SETTLED * window, level, arl)
+    pair, doubted = by_streams(totals, looks, wanted, _SETTLED * window)
     found = trusted_by(chart, jnp.asarray(pair, values.dtype), scales, world, window, **doubted)
     return found, unit * (1 + world.own)
 

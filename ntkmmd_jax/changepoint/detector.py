@@ -40,7 +40,7 @@ from ntkmmd_jax.changepoint.state import (
     in_use,
     kernel_rows,
 )
-from ntkmmd_jax.changepoint.threshold import OF_CUSUM, WINDOWS, given, warn_if_doubtful
+from ntkmmd_jax.changepoint.threshold import OF_CUSUM, WINDOWS, Wanted, given, warn_if_doubtful
 from ntkmmd_jax.changepoint.trained import of_trained, tangent_rows
 from ntkmmd_jax.changepoint.watch import Report, advance
 from ntkmmd_jax.twosample import TwoSampleTest
@@ -136,23 +136,22 @@ def init(
             f"all window lengths are for tests with a fixed kernel, such as ntk and gmmd; "
             f"{test.method} has one window"
         )
-    wanted: Any = {**sizes, "level": level, "arl": arl, "draws": n_draws, "block": block}
+    wanted = Wanted(level=level, arl=arl, draws=n_draws, block=block, **sizes)
+    asked = standard, n, wanted
     if threshold is not None:
         found = given(threshold, window)
     with working(f"threshold of {test.method}"):
         if rows is not None and (found is None or shortest is not None):
-            wanted |= {"shortest": shortest, "fixed": threshold}
-            found = of_rows(k_threshold, rows, standard, n, **wanted)
+            found = of_rows(k_threshold, rows, *asked, shortest=shortest, fixed=threshold)
         elif drift is not None:
-            wanted |= {"size": used, "drift": drift}
             kernel = kernel_rows(chart, window)
-            law, unit = of_cusum(k_threshold, chart, kernel, standard, n, **wanted)
+            law, unit = of_cusum(k_threshold, chart, kernel, *asked, size=used, drift=drift)
             found = found or law
             cusum = Cusum(unit, jnp.asarray(drift, unit.dtype), jnp.zeros_like(unit))
         elif found is None and tangent is not None:
-            found = of_trained(k_threshold, chart, tangent, standard, n, **wanted, size=used)
+            found = of_trained(k_threshold, chart, tangent, *asked, size=used)
         elif found is None:
-            found = of_test(k_threshold, chart, standard, n, **wanted, size=used)
+            found = of_test(k_threshold, chart, *asked, size=used)
         jax.block_until_ready(found.value)
     if not np.isfinite(found.value):
         raise ValueError(

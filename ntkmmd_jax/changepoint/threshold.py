@@ -13,6 +13,7 @@ windows has a rate of its own. And one of few blocks does not know how long it r
 
 import math
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -29,6 +30,23 @@ WINDOWS = 6  # in a reference whose own mean does not move T as a window's does
 _BLOCKS = 100  # likewise, as long as frames remember: fewer say too little of their own memory
 OF_CUSUM = 2.0  # times as many of both: what a reference adds to every η adds up
 _DOUBT = 0.3  # of the logarithm of the rate of false alarms, from which on it is told
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of a chart: where it looks, and how seldom it may be wrong."""
+
+    window: int  # frames
+    stride: int  # frames between two looks
+    level: float  # of a look
+    arl: float | None  # instead: frames to a false alarm
+    draws: int  # windows, or streams, by which the threshold is found
+    block: int | None  # frames of the blocks in which the reference is resampled; None: by memory
+
+    @property
+    def horizon(self) -> int:
+        """Frames of the streams that are watched."""
+        return self.stride * math.ceil(max(4 * self.window, (self.arl or 0) / 4) / self.stride)
 
 
 @record
@@ -90,21 +108,20 @@ def given(value: Any, window: int) -> Threshold:
     return Threshold(value, jnp.stack([value, value]), plain, 0 * one, one, one)
 
 
-def horizon_of(window: int, stride: int, arl: float | None) -> int:
-    """Frames of the streams that are watched."""
-    return stride * math.ceil(max(4 * window, (arl or 0) / 4) / stride)
-
-
 def by_streams(
-    values: np.ndarray, looks: np.ndarray, window: int, level: float, arl: float | None
+    values: np.ndarray, looks: np.ndarray, wanted: Wanted, first: int
 ) -> tuple[list[float], dict[str, float]]:
-    """The threshold, one below it, the ratio of their rates of alarms, and streams in alarm."""
+    """The threshold, one below it, the ratio of their rates of alarms, and streams in alarm.
+
+    A level is that of looks from the frame `first` on.
+    """
+    arl, level = wanted.arl, wanted.level
 
     def doubted(at: float, ratio: float) -> dict[str, float]:
         return {"ratio": ratio, "alarms": max(int(np.sum(values.max(1) >= at)), 1)}
 
     if arl is None:
-        looked = values[:, looks >= window].ravel()
+        looked = values[:, looks >= first].ravel()
         at = [float(np.quantile(looked, 1 - p)) for p in (level, NEARBY * level)]
         return at, doubted(at[0], NEARBY)
     high = threshold_for(values, looks, arl)

@@ -7,7 +7,6 @@ on which it does train.
 """
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,7 @@ from ntkmmd_jax.changepoint.by_rows import of_rows
 from ntkmmd_jax.changepoint.chart import Chart
 from ntkmmd_jax.changepoint.law import resampled
 from ntkmmd_jax.changepoint.rows import Rows
-from ntkmmd_jax.changepoint.threshold import Threshold
+from ntkmmd_jax.changepoint.threshold import Threshold, Wanted
 from ntkmmd_jax.twosample import NTKMMD
 from ntkmmd_jax.twosample.learning import WitnessTest
 from ntkmmd_jax.twosample.pilot import AT_ONCE
@@ -32,10 +31,9 @@ def of_trained(
     rows: Rows,
     reference: jax.Array,
     n: jax.Array,
+    wanted: Wanted,
     *,
-    window: int,
     size: int,
-    **wanted: Any,
 ) -> Threshold:
     """The threshold of a chart of a trained network, with `size` frames of the reference in use.
 
@@ -45,14 +43,13 @@ def of_trained(
         rows: Of the tangent kernel.
         reference: Standardised, in a bucket.
         n: How many of it are real.
-        window: Frames in the window.
+        wanted: What is asked of the chart.
         size: Frames of the reference in use.
-        **wanted: As `of_rows` takes it.
     """
     k_law, k_trained = jax.random.split(key)
-    found = of_rows(k_law, rows, reference, n, window=window, used=size, **wanted)
+    found = of_rows(k_law, rows, reference, n, wanted, used=size)
     given = jax.random.split(k_trained, _TRAINED), chart, reference, n, found.block
-    ratio = trained_by_exact(*given, window=window, size=size)
+    ratio = trained_by_exact(*given, window=wanted.window, size=size)
     value, ends, moments = jax.tree.map(
         lambda leaf: ratio * leaf, (found.value, found.interval, found.moments)
     )

@@ -1,5 +1,7 @@
 """Thresholds of a trained network by its tangent kernel, beside those for which it trains."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ from ntkmmd_jax import changepoint
 from ntkmmd_jax.changepoint.by_parts import of_test
 from ntkmmd_jax.changepoint.chart import chart_test, make_chart
 from ntkmmd_jax.changepoint.law import World
+from ntkmmd_jax.changepoint.threshold import Wanted
 from ntkmmd_jax.changepoint.trained import of_trained, tangent_rows
 
 WINDOW, USED = 20, 80
@@ -24,10 +27,11 @@ def thresholds():
         jax.random.key(0), chart_test("net", WINDOW), frames, WINDOW, standardize=True
     )
     given = made.standard(frames), jnp.asarray(512)
-    wanted = {"window": WINDOW, "stride": 10, "arl": None, "block": None, "size": USED}
+    wanted = Wanted(window=WINDOW, stride=10, level=0.05, arl=None, draws=2000, block=None)
     rows, key = tangent_rows(made, frames), jax.random.key(1)
-    by_kernel = of_trained(key, made, rows, *given, level=0.05, draws=2000, **wanted)
-    return by_kernel, of_test(key, made, *given, level=0.05, draws=400, **wanted)
+    by_kernel = of_trained(key, made, rows, *given, wanted, size=USED)
+    fewer = dataclasses.replace(wanted, draws=400)
+    return by_kernel, of_test(key, made, *given, fewer, size=USED)
 
 
 def test_thresholds_agree(thresholds):
