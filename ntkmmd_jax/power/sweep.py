@@ -29,7 +29,7 @@ from ntkmmd_jax.power.table import PowerRow, PowerTable
 from ntkmmd_jax.twosample import TwoSampleTest, make_test
 
 _CACHE = 6e6  # bytes of replicas that a CPU core works on at once
-_MEMORY, _MOST = 4e9, 512  # of an accelerator; by benchmarks/roofline.py it waits no longer then
+_MEMORY, _MOST = 4e9, 1024  # of an accelerator; by benchmarks/roofline.py it waits no longer then
 _ROUND = 64  # batches per dispatch: the host hears back, and writes it down, this often
 
 
@@ -102,8 +102,7 @@ def power_sweep(
             finished, seconds = int(all_finished[c]), float(all_seconds[c])
             counts, stops = np.asarray(all_counts[c]), all_stops[c]
             bar.start(cell.point, finished)
-            most = -(-n_runs // mesh.size)  # a batch is run whole
-            size = batch_size or min(_batch_size(cell, samples[c], mesh), most)
+            size = batch_size or _even(-(-n_runs // mesh.size), _batch_size(cell, samples[c], mesh))
             rounds = _rounds(n_runs, size * mesh.size)
             while finished < n_runs:
                 start = time.perf_counter()
@@ -126,6 +125,11 @@ def power_sweep(
     if jax.process_index() == 0:
         _warn_of_failures(rows)
     return PowerTable(rows)
+
+
+def _even(replicas: int, most: int) -> int:
+    """The size of batches of at most so many, the last of which, run whole, is nearly full."""
+    return -(-replicas // -(-replicas // most))
 
 
 def _rounds(n_runs: int, at_once: int) -> int:

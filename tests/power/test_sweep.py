@@ -72,7 +72,7 @@ def test_counts_do_not_depend_on_the_batch_size(table, batch_size):
     )
 
 
-@pytest.mark.parametrize(("n", "wanted"), [(200, 469), (2000, 146)])
+@pytest.mark.parametrize(("n", "wanted"), [(200, 525), (2000, 153)])
 def test_accelerators_take_as_many_as_the_roofline_asks_for(n, wanted):
     """Replicas of `ntk-full` at which an A100 computes as long as it waits: docs/precision.md."""
     test = ntk.make_test("ntk-full")
