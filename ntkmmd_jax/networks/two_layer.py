@@ -97,13 +97,13 @@ def displacement(
     count, size = batches.weights.shape
     inner = min(count, max(1, _INNER // size))
     outer = -(-count // max(1, _OUTER // size))
-    steps = -(-count // (outer * inner)) * inner
+    steps = -(-count // (outer * inner)) * inner  # of a block: as few as that many blocks take
     blocks = batches.grouped(steps)
     step = np.repeat(np.arange(steps), size)
     moves = partial(_moves, momentum, w.dtype)
 
     def block_step(moved: tuple, visits: Visits) -> tuple[tuple, None]:
-        d, last = moved
+        d, last = moved  # θ − θ0, and with momentum the last move
         zb, pull = z[visits.indices], rate * visits.weights[:, None] * units.readout
         u, gram = zb @ (w + d), zb @ zb.T
         if momentum:
