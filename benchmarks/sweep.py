@@ -1,7 +1,7 @@
 """Power sweeps against the paper's recipe as a plain PyTorch loop: ratios from one run.
 
     pip install torch
-    python benchmarks/sweep.py [ratio] [stages] [scaling]
+    python benchmarks/sweep.py [ratio] [methods] [stages] [scaling]
 
 One cell of Figure 1: d = 100, n_X = n_Y = 200, m = 512, batch-1 SGD, 400 permutations; fresh data,
 weights and permutations for every replica. Best of several; compilation apart.
@@ -84,6 +84,16 @@ def ratio():
                 f"{loop / ms:.0f}x (first call {first:.1f} s)",
                 flush=True,
             )
+
+
+def methods(n_runs=128):
+    """The same cell by every method, as it ships; LAPACK keeps to one device."""
+    for name in ntk.methods():
+        test = ntk.make_test(name)
+        devices = 1 if test.uses_lapack else CORES
+        ms, first = sweep_ms({name: test}, n_runs=n_runs, times=3, devices=devices)
+        print(f"power_sweep {name}, {devices} device(s): {ms:.2f} ms a replica "
+              f"(first call {first:.1f} s)", flush=True)  # fmt: skip
 
 
 def repeated(function, times):
@@ -195,7 +205,7 @@ def scaling():
 
 
 if __name__ == "__main__":
-    parts = {"ratio": ratio, "stages": stages, "scaling": scaling}
+    parts = {"ratio": ratio, "methods": methods, "stages": stages, "scaling": scaling}
     if len(sys.argv) == 2:
         parts[sys.argv[1]]()
     else:
