@@ -128,23 +128,26 @@ def of_test(
     keys, half = jax.random.split(key, wanted.draws), int(n) // 2
     given, small = (keys, chart, reference, n, world), min(window, half)
     other = min(size, whole_windows(int(n) - small, window))
-    own = None
     if wanted.arl is None or chart.test.fits:
         values, scales, windows = _pairs(*given, small=small, other=other)
         if chart.test.fits:
-            own = scales = _scales_by_influence(key, chart, values, windows, n, world, other)
-    if wanted.arl is None:
+            scales = _scales_by_influence(key, chart, values, windows, n, world, other)
         sizes = (1 / window + 1 / size) / (1 / small + 1 / other)
         values = _rescaled(chart, values, sizes, growth.whole, scales, world)
-        pair = _nearby(chart, values, calibration.threshold(values, level), level)
-        return trusted_by(chart, pair, scales, world, window, alarms=level * wanted.draws)
+        if wanted.arl is None:
+            pair = _nearby(chart, values, calibration.threshold(values, level), level)
+            return trusted_by(chart, pair, scales, world, window, alarms=level * wanted.draws)
+        law, scales_of_law = values, scales
     looks = look_counts(wanted.horizon, window, wanted.stride)
     other = min(size, whole_windows(int(n) - half, window))
     options = {"window": window, "looks": tuple(looks.tolist()), "other": other}
     values, scales = _streams(*given, **options)
-    scales = scales if own is None else own
-    sizes = (1 / window + 1 / size) / (1 / window + 1 / other)
-    values = _rescaled(chart, values, sizes, growth.shuffled, scales[:, None], world)
+    if chart.test.fits:  # in units of its own T, not of a variance: pairs say what that comes to
+        values = law.mean() + (values - values.mean()) * (law.std() / values.std())
+        scales = scales_of_law
+    else:
+        sizes = (1 / window + 1 / size) / (1 / window + 1 / other)
+        values = _rescaled(chart, values, sizes, growth.shuffled, scales[:, None], world)
     pair, doubted = by_streams(np.asarray(values), looks, wanted, window)
     return trusted_by(chart, jnp.asarray(pair, values.dtype), scales, world, window, **doubted)
 
