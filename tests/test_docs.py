@@ -90,6 +90,19 @@ def test_formulas_and_numbers_are_put_in(site):
     assert "<code>ntk-fuse</code>" in board and "blobs, d = 2" in board
 
 
+def test_false_alarms_are_those_of_the_record(site):
+    """None is missing of seven charts, four laws, two dimensions, three references, two windows."""
+    charts = runpy.run_path(str(ROOT / "docs" / "_hooks" / "charts.py"))
+    page = (site / "benchmarks" / "changepoint.html").read_text(encoding="utf-8")
+    cells = charts["rows"]("false alarms")
+    for chart in ("net", "ntk", "all", "gmmd", "hotelling", "cusum", "ntk-fuse"):
+        assert sum(row["chart"] == chart for row in cells) == 4 * 2 * 3 * 2
+    for row in (*cells, *charts["rows"]("run lengths")):
+        assert charts["_cell"](row) in page
+    with pytest.raises(KeyError, match="no false alarms of 'nobody'"):
+        charts["table"]("false alarms", "nobody")
+
+
 @pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"])
 def test_links_into_the_checkout_lead_somewhere(name):
     """Of pages outside `docs/`, which mkdocs does not check."""

@@ -2,7 +2,7 @@
 
     <!-- false alarms: ntk -->     looks in alarm in %, for a wanted 1 %
     <!-- run lengths: ntk -->      frames to a false alarm, for a wanted 1,000
-    {{ false alarms }}             how many cells keep their promise, and which are furthest from it
+    {{ false alarms }}             how many cells keep their promise, and which do not
     {{ run lengths }}              likewise
 
 The record is `docs/benchmarks/false_alarms.json`, of `benchmarks/false_alarms.py … record=FILE`. A
@@ -57,8 +57,9 @@ def summary(kind: str) -> str:
         f"a fifth of what was asked for, {len(quiet) - len(inside) - len(beyond)} outside by less "
         f"than {ERRORS:.0f} errors, and {len(beyond)} by more"
     )
-    named = ", ".join(_named(row) for row in beyond)
-    return f"{text} ({named})." if named else f"{text}."
+    named = "; ".join(_named(row) for row in beyond)
+    commits = ", ".join(sorted({row["commit"] for row in rows(kind)}))
+    return f"{text}{f' ({named})' if named else ''}. Measured at {commits}."
 
 
 def on_page_markdown(text: str, **_) -> str:
@@ -96,4 +97,4 @@ def _named(row: Row) -> str:
 
 def _short(number: float) -> str:
     """As .93, 1.05 or 1,063."""
-    return f"{number:,.0f}" if number >= 100 else f"{number:.2f}".lstrip("0")
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2f}".lstrip("0")

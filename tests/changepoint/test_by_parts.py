@@ -8,6 +8,7 @@ from scipy.signal import lfilter
 
 import ntkmmd_jax as ntk
 from ntkmmd_jax import changepoint
+from ntkmmd_jax.changepoint import by_parts
 from ntkmmd_jax.changepoint.by_parts import Growth, near, of_form, world_and_growth
 from ntkmmd_jax.changepoint.chart import make_chart
 from ntkmmd_jax.changepoint.dependence import Dependence
@@ -131,3 +132,20 @@ def test_windows_that_cancel(options):
     with pytest.warns(UserWarning, match="the reference is short"):
         found = changepoint.scan(0, frames, reference=800, window=100, test=NET, **options)
     assert not found.alarms.any()
+
+
+@pytest.mark.filterwarnings("ignore:the reference is short")
+def test_streams_of_a_test_that_learned_have_the_law_of_its_pairs(monkeypatch):
+    """Whatever units theirs are in: its T has no known growth with the sizes of both."""
+    frames = np.random.default_rng(0).normal(size=(240, 3))
+    test = ntk.FusedNTK((ntk.Scale(0.25, times=(0.0,)),), landmarks=16)
+    options = {"window": 20, "arl": 200, "n_draws": 20, "test": test}
+    plain, streams = changepoint.init(0, frames, **options), by_parts._streams
+
+    def moved(*given, **sizes):
+        values, scales = streams(*given, **sizes)
+        return 5 + 3 * values, scales
+
+    monkeypatch.setattr(by_parts, "_streams", moved)
+    again = changepoint.init(0, frames, **options)
+    np.testing.assert_allclose(again.threshold, plain.threshold, rtol=1e-4)
