@@ -79,8 +79,7 @@ def cells(chosen: dict[str, str]) -> list[Cell]:
     if unknown := chosen.keys() - words.keys():
         sys.exit(f"no such words: {', '.join(sorted(unknown))}; there are {', '.join(words)}")
     listed = {name: text.split(",") for name, text in (words | chosen).items()}
-    numbers = (map(int, listed[name]) for name in ("dims", "pools", "windows"))
-    dims, pools, windows = numbers
+    dims, pools, windows = (map(int, listed[name]) for name in ("dims", "pools", "windows"))
     return list(itertools.product(listed["charts"], listed["laws"], dims, pools, windows))
 
 

@@ -134,8 +134,7 @@ def _even(replicas: int, most: int) -> int:
 
 def _rounds(n_runs: int, at_once: int) -> int:
     """Batches per dispatch: few dispatches, all of one length, so that they share a program."""
-    total = -(-n_runs // at_once)
-    return -(-total // -(-total // _ROUND))
+    return _even(-(-n_runs // at_once), _ROUND)
 
 
 def _as_tests(tests: Mapping | Sequence[str]) -> dict[str, TwoSampleTest]:

@@ -68,8 +68,8 @@ def _two_layer_witness(
 ) -> Witness:
     """The last witness of `trajectory`, several steps at a time."""
     batches = sgd.batches(key, measure.weights, n)
-    given = network, params, measure, batches, sgd.learning_rate, sgd.momentum
-    moved = two_layer.displacement(*given)
+    steps = batches, sgd.learning_rate, sgd.momentum
+    moved = two_layer.displacement(network, params, measure, *steps)
     t = sgd.elapsed(len(batches.weights), len(measure.weights)) if n is None else sgd.whole_time
     v = jax.tree.map(lambda leaf: leaf / t, moved)
     return Witness(params, v, t, network=network, features=measure.points.shape[1:])
