@@ -3,11 +3,14 @@
 With V_L of `dependence`, Σ_L the covariance of √L times a window's mean, and N frames of reference,
 
     E T_L = V_L / L + V_N / N,
-    Var T_L = 2 tr Σ_L² (1/L + V_N / (V_L N))² + κ / L³,   κ = B³ (Var |block mean|² − 2 tr Σ_B²),
+    Var T_L = 2 tr Σ_L² (1/L + V_N / (V_L N))² + κ_L / L³,
+    κ_B = B³ (Var |block mean|² − 2 tr Σ_B²),
 
 where tr Σ² comes from pairs of blocks far from each other, less what the common mean adds to it,
-and blocks have B frames, as many as they remember: 1 if they are independent. For L < B, κ lies
-between those of blocks of 1 and of B frames.
+and blocks have B frames, as many as they remember: 1 if they are independent. L κ_L is a fourth
+cumulant of the sum of L frames. What it lacks at the ends of a window goes with the gaps between
+four frames that remember each other, three times the one gap of a covariance: for L > B, κ_L grows
+as V_L³. For L < B, it lies between those of blocks of 1 and of B frames.
 What resampling adds is the shape: streams of blocks of the reference against a reference that is
 resampled, too, each standardised by the moments of that world and by the scale f that its own
 reference would have estimated. So a quantile of them is that of a chart whose reference is random.
@@ -88,13 +91,9 @@ class World:
         # Coordinates are those of the reference, in which it spreads less than what follows.
         around = found.mean_of_some(used, frames)
         mean = (found.mean(lengths) + around) * (1 + _own(found, frames))
-        norms, diagonal = jnp.diagonal(means), jnp.diagonal(gram)
+        norms = jnp.diagonal(means)
         kappa = size**3 * jnp.maximum(padding.variance(norms, n) - 2 * squares, 0)
-        count = padding.number(n)
-        single = (jnp.sum(gram**2) - jnp.sum(diagonal**2)) / (count * (count - 1))
-        first = jnp.maximum(padding.variance(diagonal, n) - 2 * single, 0)
-        known = jnp.clip((lengths - 1) / jnp.maximum(size - 1, 1), 0, 1)
-        excess = jnp.where(block == 1, kappa, first + (kappa - first) * known) / lengths**3
+        excess = _excess(gram, kappa, block, found, lengths, n) / lengths**3
         moments = Moments(mean, jnp.sqrt(2 * of_pairs * (mean / of_long) ** 2 + excess))
         used = padding.number(frames) * found.mean(frames) / around
         return cls(gram, found, block, norms, moments, n, frames, used)
@@ -141,6 +140,24 @@ class World:
 
 def _own(found: Dependence, frames: Any) -> jax.Array:
     return jnp.minimum(_OWN * found.time / padding.number(frames), _MOST)
+
+
+def _excess(
+    gram: jax.Array,
+    kappa: jax.Array,
+    block: jax.Array,
+    found: Dependence,
+    lengths: jax.Array,
+    n: Any,
+) -> jax.Array:
+    """κ_L of windows of so many frames, by κ of a block."""
+    diagonal, count, size = jnp.diagonal(gram), padding.number(n), block.astype(gram.dtype)
+    single = (jnp.sum(gram**2) - jnp.sum(diagonal**2)) / (count * (count - 1))
+    first = jnp.maximum(padding.variance(diagonal, n) - 2 * single, 0)
+    known = jnp.clip((lengths - 1) / jnp.maximum(size - 1, 1), 0, 1)
+    most = jnp.maximum(lengths / size, 1)  # times V_B: of frames that forget nothing
+    more = jnp.clip(most * found.mean(lengths) / found.mean(block), 1, most)
+    return jnp.where(block == 1, kappa, first + (kappa * more**3 - first) * known)
 
 
 def _squares(

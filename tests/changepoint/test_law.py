@@ -77,22 +77,28 @@ def test_memory_of_an_autoregression(rho):
     assert np.median(order) == (rho > 0)
 
 
-def test_spread_of_windows_that_remember():
-    """Var T_L for squares of frames, where an excess without memory is 13 % short at L = 10."""
+@pytest.mark.parametrize("block", [None, 4])
+def test_spread_of_windows_that_remember(block):
+    """Var T_L for squares of frames, whose fourth cumulants grow with L.
+
+    Without an excess of memory it is 13 % short at L = 10; with blocks of 4 frames, of which the
+    excess did not grow beyond, 17 and 14 % at L = 10 and 20.
+    """
+    known, lengths = 1000, (10, 20, 40)
 
     @jax.jit
     def ratios(key):
-        x = autoregression(key, 3000, 3, 0.5)
-        frames, known = (x[:, :, None] * x[:, None, :]).reshape(-1, 9), 1000
+        x = autoregression(key, 4000, 3, 0.5)
+        frames = (x[:, :, None] * x[:, None, :]).reshape(-1, 9)
         frames = frames - frames[:known].mean(0)
-        world = World.of(frames[:known] @ frames[:known].T, known, 40)
+        world = World.of(frames[:known] @ frames[:known].T, known, 40, block)
         total = jnp.cumsum(frames[known:], axis=0)
-        spread = [jnp.std(jnp.sum((total[n:] - total[:-n]) ** 2, 1)) / n**2 for n in (10, 20, 40)]
-        return jnp.stack(spread) / world.moments.spread[jnp.array([9, 19, 39])]
+        spread = [jnp.std(jnp.sum((total[n:] - total[:-n]) ** 2, 1)) / n**2 for n in lengths]
+        return jnp.stack(spread) / world.moments.spread[jnp.array(lengths) - 1]
 
     found = jax.lax.map(ratios, jax.random.split(jax.random.key(0), 40))
     error = np.std(found, axis=0) / np.sqrt(40)
-    np.testing.assert_array_less(abs(np.mean(found, axis=0) - 1), 0.05 + 2 * error)
+    np.testing.assert_array_less(abs(np.mean(found, axis=0) - 1), 0.03 + 2 * error)
 
 
 def test_resampled_streams_have_no_neighbours_by_chance():
