@@ -11,20 +11,29 @@ of a motion. The step s is the first lag at which half of the correlation is gon
 A series that swings cancels in its windows: V_L is a small difference of large sums, which such a
 line between steps may even make negative. There c_h are the sums as they are, times 1 − h/H, which
 are positive definite: no V_L is below 0. And memory counts |c_h|, since a swing is remembered.
+
+Frames without memory may still be large or small together, as returns of a market are. Most
+features do not see it, but T does: what is as large as the frames of a window varies as the mean of
+|φ|² over them. So autocorrelations of |φ|² are summed, too, up to the first lag that is six times
+their sum (Madras & Sokal); if that says more than features do, by what chance does not reach.
 """
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from ntkmmd_jax._lib.padding import number
+from ntkmmd_jax._lib.padding import cleared, mean, number
 from ntkmmd_jax._lib.records import record
 
 _ORDERS = 16  # of the autoregression, at most; its lags are no more than a quarter of the frames
 _BLOCK = 4.0  # times the memory: frames of a block that shares little with its neighbours
 _SWING = 0.05  # of c_0: a series with some c_h as far below 0 swings, if chance does not reach it
 _CHANCE = 4.0  # standard errors of a c_h of independent frames
+_CERTAIN = 3.0  # standard errors of a sum of autocorrelations of independent frames
+_SUMMED = 6.0  # lags in a sum of autocorrelations, over the sum
 
 
 @record
@@ -33,6 +42,7 @@ class Dependence:
 
     covariances: jax.Array  # (lags,) c_0, c_1, …
     order: jax.Array  # () of the autoregression; 0: none was found
+    spread: Any = 1.0  # () Σ of autocorrelations of |φ|², if beyond those of φ
 
     def mean(self, length: jax.Array | int) -> jax.Array:
         """E |mean of so many frames − μ|² = V_L / L, of any shape."""
@@ -44,7 +54,8 @@ class Dependence:
     def thinned(self, step: jax.Array | float) -> "Dependence":
         """Of frames that are so far apart, on average."""
         h = jnp.arange(len(self.covariances), dtype=self.covariances.dtype)
-        return Dependence(jnp.interp(h * step, h, self.covariances, right=0.0), self.order)
+        covariances = jnp.interp(h * step, h, self.covariances, right=0.0)
+        return dataclasses.replace(self, covariances=covariances)
 
     def mean_of_some(self, used: Any, frames: Any) -> jax.Array:
         """The same of so many of these frames, evenly apart."""
@@ -56,9 +67,15 @@ class Dependence:
         sizes = jnp.abs(self.covariances)
         return jnp.maximum(2 * jnp.sum(sizes) / sizes[0] - 1, 1)
 
+    @property
+    def memory(self) -> jax.Array:
+        """Likewise, of the features or of the spread that lasts longer."""
+        return jnp.maximum(self.time, self.spread)
+
     def block(self, most: int | jax.Array) -> jax.Array:
         """Frames of a block that shares little with its neighbours; 1 of independent frames."""
-        wanted = jnp.where(self.order == 0, 1.0, jnp.ceil(_BLOCK * self.time))
+        independent = (self.order == 0) & (self.spread == 1)
+        wanted = jnp.where(independent, 1.0, jnp.ceil(_BLOCK * self.memory))
         return jnp.clip(wanted.astype(jnp.int32), 1, most)
 
 
@@ -70,30 +87,67 @@ def dependence(gram: jax.Array, lags: int, n: Any = None) -> Dependence:
         lags: How many covariances are wanted.
         n: How many of a bucket are real; all, by default.
     """
-    places, n = len(gram), len(gram) if n is None else n
+    n = len(gram) if n is None else n
     known, size = jnp.maximum(n // 4, 2), number(n)
-    at, h = jnp.arange(places), jnp.arange(max(places // 4, 2))[:, None]
-    found = jnp.sum(jnp.where(at + h < n, gram[at, (at + h) % places], 0), axis=1) / size
-    variance = found[0]
+    norms = jnp.diagonal(gram)
     # Independent products behind a c_h: N for each dimension in which the features spread.
-    squares = (jnp.sum(gram**2) - jnp.sum(jnp.diagonal(gram) ** 2)) / (size * (size - 1))
-    points = size * jnp.clip(found[0] ** 2 / squares, 1, 50)
+    squares = (jnp.sum(gram**2) - jnp.sum(norms**2)) / (size * (size - 1))
+    points = size * jnp.clip((jnp.sum(norms) / size) ** 2 / squares, 1, 50)
+    c = _products(lambda i, j: gram[i, j], n, len(gram))
+    fitted, swings = _fitted(c, known, points, lags, size)
+    norms = cleared(norms - mean(norms, n), n)
+    of_norms = _products(lambda i, j: norms[i] * norms[j], n, len(gram))
+    spread, last = _lasting(of_norms, fitted.time, known, size)
+    # Sums up to that lag are low by V/N, which is in V itself 2 last + 1 times.
+    h, reach = jnp.arange(lags), last.astype(c.dtype)
+    low = (2 * jnp.sum(jnp.where(jnp.arange(len(c)) <= last, c, 0)) - c[0]) / (size - 2 * reach - 1)
+    slow = jnp.where(h <= last, c[jnp.minimum(h, len(c) - 1)] + low, 0)
+    error = c[0] * jnp.sqrt(reach / points)
+    more = (spread > 1) & ~swings & (jnp.sum(slow) > jnp.sum(fitted.covariances) + error)
+    return Dependence(jnp.where(more, slow, fitted.covariances), fitted.order, spread)
 
-    def refit(_: int, fitted: Dependence) -> Dependence:  # V is in its own correction
-        total = jnp.maximum(2 * jnp.sum(fitted.covariances) - variance, variance)
-        return _autoregression(found + jnp.minimum(total / size, variance / 4), known, points, lags)
 
-    none = Dependence(jnp.zeros(lags, gram.dtype).at[0].set(variance), jnp.zeros((), jnp.int32))
-    fitted = jax.lax.fori_loop(0, 3, refit, none)
+def _products(product: Callable, n: Any, places: int) -> jax.Array:
+    """Sums of products of frames 0, 1, … apart, over N."""
+    at, h = jnp.arange(places), jnp.arange(max(places // 4, 2))[:, None]
+    apart = jnp.where(at + h < n, product(at, (at + h) % places), 0)
+    return jnp.sum(apart, axis=1) / number(n)
+
+
+def _fitted(
+    c: jax.Array, count: jax.Array, points: jax.Array, lags: int, size: Any
+) -> tuple[Dependence, jax.Array]:
+    """By an autoregression; or as c_h are, if the series swings."""
+    variance = c[0]
+
+    def refit(_: int, fitted: tuple) -> tuple:  # V is in its own correction
+        total = jnp.maximum(2 * jnp.sum(fitted[0]) - variance, variance)
+        return _autoregression(c + jnp.minimum(total / size, variance / 4), count, points, lags)
+
+    none = jnp.zeros(lags, c.dtype).at[0].set(variance), jnp.zeros((), jnp.int32)
+    covariances, order = jax.lax.fori_loop(0, 3, refit, none)
     lag = jnp.arange(lags)
-    taper = jnp.maximum(1 - lag / known, 0).astype(gram.dtype)
-    swinging = taper * found[jnp.minimum(lag, len(found) - 1)]
+    taper = jnp.maximum(1 - lag / count, 0).astype(c.dtype)
+    swinging = taper * c[jnp.minimum(lag, len(c) - 1)]
     depth = jnp.maximum(_SWING, _CHANCE / jnp.sqrt(points)) * variance
-    swings = (fitted.order > 0) & (jnp.min(fitted.covariances) < -depth)
-    return Dependence(jnp.where(swings, swinging, fitted.covariances), fitted.order)
+    swings = (order > 0) & (jnp.min(covariances) < -depth)
+    return Dependence(jnp.where(swings, swinging, covariances), order), swings
 
 
-def _autoregression(c: jax.Array, count: jax.Array, points: jax.Array, lags: int) -> Dependence:
+def _lasting(
+    c: jax.Array, time: jax.Array, count: jax.Array, size: Any
+) -> tuple[jax.Array, jax.Array]:
+    """Σ of autocorrelations of |φ|² up to a lag; 1 if by chance it could be `time`."""
+    lag = jnp.arange(len(c))
+    total = 2 * jnp.cumsum(c) / jnp.maximum(c[0], jnp.finfo(c.dtype).tiny) - 1
+    last = jnp.argmax((lag.astype(c.dtype) >= _SUMMED * total) | (lag == count - 1))
+    chance = _CERTAIN * 2 * jnp.sqrt(last.astype(c.dtype) / size)
+    return jnp.where(total[last] > time + chance, total[last], 1), last
+
+
+def _autoregression(
+    c: jax.Array, count: jax.Array, points: jax.Array, lags: int
+) -> tuple[jax.Array, jax.Array]:
     """The one of least AIC that the first so many c_0, c_1, … determine, and its covariances."""
     half = (c[1:] < c[0] / 2) & (jnp.arange(1, len(c)) < count)
     step = 1 + jnp.where(half.any(), jnp.argmax(half), count - 2)
@@ -127,7 +181,7 @@ def _autoregression(c: jax.Array, count: jax.Array, points: jax.Array, lags: int
     h = jnp.arange(lags)
     exact = c[jnp.minimum(h, len(c) - 1)]
     covariances = jnp.where(h <= order * step, exact, _between(coarse, h, step))
-    return Dependence(covariances, order.astype(jnp.int32))
+    return covariances, order.astype(jnp.int32)
 
 
 def _between(coarse: jax.Array, h: jax.Array, step: jax.Array) -> jax.Array:

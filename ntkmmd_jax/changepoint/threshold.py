@@ -8,7 +8,8 @@ threshold is the least for which they run so long (`runs`).
 With f, the scale that a reference of this length estimates, the threshold is uncertain by the
 spread of log f, and the rate of false alarms by h times that, if it falls as threshold^−h. Beside
 its spread, the mean of a reference is off by as much as that of a window of its length: one of few
-windows has a rate of its own. And one of few blocks does not know how long it remembers.
+windows has a rate of its own. And one of few blocks does not know how long it remembers; still less
+if what lasts is the spread of frames, whose largest episodes are rare.
 """
 
 import math
@@ -28,6 +29,7 @@ from ntkmmd_jax.twosample.taught import beside
 NEARBY = 3.0  # ratio of the rates of false alarms between which h is found
 WINDOWS = 6  # in a reference whose own mean does not move T as a window's does
 _BLOCKS = 100  # likewise, as long as frames remember: fewer say too little of their own memory
+_EPISODES = 5.0  # times as many blocks, if these are large or small together
 OF_CUSUM = 2.0  # times as many of both: what a reference adds to every η adds up
 _DOUBT = 0.3  # of the logarithm of the rate of false alarms, from which on it is told
 
@@ -58,6 +60,7 @@ class Threshold:
     moments: Moments  # of T_1, …, T_window
     doubt: jax.Array  # () standard error of the logarithm of the rate of false alarms
     memory: jax.Array  # () frames that say as much as one independent frame
+    spread: jax.Array  # () as many, if that is how long frames are large or small together; or 1
     block: jax.Array  # () frames that share little with those before them
 
 
@@ -91,8 +94,8 @@ def trusted(
     fall = jnp.where(value > 0, jnp.log(some / jnp.clip(below, 1e-6 * some, 0.999 * some)), 0)
     both = jnp.hypot(error, fall / math.log(ratio) / jnp.sqrt(jnp.asarray(alarms, error.dtype)))
     ends = centre + value * jnp.exp(1.96 * both * jnp.array([-1.0, 1.0], pair.dtype))
-    doubt, memory = error * math.log(ratio) / fall, world.remembers.time
-    return Threshold(pair[0], ends, moments, doubt, memory, world.block)
+    doubt, known = error * math.log(ratio) / fall, world.remembers
+    return Threshold(pair[0], ends, moments, doubt, known.memory, known.spread, world.block)
 
 
 def look_counts(length: int, first: int, stride: int) -> np.ndarray:
@@ -105,7 +108,7 @@ def given(value: Any, window: int) -> Threshold:
     plain = Moments(jnp.zeros(window), jnp.ones(window))
     value = jnp.asarray(value, jnp.result_type(float))
     one = jnp.ones(())
-    return Threshold(value, jnp.stack([value, value]), plain, 0 * one, one, one)
+    return Threshold(value, jnp.stack([value, value]), plain, 0 * one, one, one, one)
 
 
 def by_streams(
@@ -142,18 +145,20 @@ def warn_if_doubtful(
         times: How many times the windows and blocks that T asks for a reference must have.
         learned: Frames beside it, from which the test has learned.
     """
-    doubt = float(found.doubt)
-    enough = times * max(WINDOWS * window, _BLOCKS * int(found.block))
+    doubt, together = float(found.doubt), float(found.spread) > 1
+    blocks = _BLOCKS * (_EPISODES if together else 1)
+    enough = times * max(WINDOWS * window, blocks * int(found.block))
     if doubt <= _DOUBT and frames >= enough:
         return
     needed = math.ceil(frames * (min(doubt, 1) / _DOUBT) ** 2 / 10) * 10
     factor = f"{math.exp(2 * doubt):.1f}" if doubt < 1 else "more than 7"
+    kind = " (they are large or small together for so long)" if together else ""
     low, high = (float(end) for end in found.interval)
     enough = math.ceil((frames + learned) / frames * max(needed, enough))
     warnings.warn(
         f"the reference is short: {frames} frames{beside(learned)}, {frames / window:.1f} windows, "
-        f"which remember {float(found.memory):.1f} frames each, leave the rate of false alarms "
-        f"uncertain by a factor of {factor} either way by their spread alone (threshold "
+        f"which remember {float(found.memory):.1f} frames each{kind}, leave the rate of false "
+        f"alarms uncertain by a factor of {factor} either way by their spread alone (threshold "
         f"{float(found.value):.4g}, "
         f"95 % from {low:.4g} to {high:.4g}); about {enough} frames would do",
         stacklevel=3,

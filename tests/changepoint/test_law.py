@@ -66,15 +66,52 @@ def test_memory_of_an_autoregression(rho):
         x = autoregression(key, 600, 5, rho)
         x = x - x.mean(0)
         remembers = dependence(x @ x.T, 200)
-        return remembers.time, 50 * remembers.mean(50) / 5, remembers.order
+        return remembers.time, 50 * remembers.mean(50) / 5, remembers.order, remembers.spread
 
-    time, window, order = jax.lax.map(found, jax.random.split(jax.random.key(0), 60))
+    time, window, order, spread = jax.lax.map(found, jax.random.split(jax.random.key(0), 60))
     lags = np.arange(1, 50)
     expected = (1 + rho) / (1 - rho), 1 + 2 * np.sum((1 - lags / 50) * rho**lags)
     for values, true in zip((time, window), expected, strict=True):
         error = np.std(values) / np.sqrt(60)
         assert abs(np.mean(values) - true) < 4 * error + 0.02 * true
     assert np.median(order) == (rho > 0)
+    assert np.mean(spread > 1) < 0.05
+
+
+def episodes(key, n, d):
+    """Independent frames of standard deviation 1.5 or .5, which changes at a twentieth of them."""
+    k_noise, k_changes = jax.random.split(key)
+    large = jnp.cumsum(jax.random.bernoulli(k_changes, 0.05, (n,))) % 2
+    return (0.5 + large.astype(float))[:, None] * jax.random.normal(k_noise, (n, d))
+
+
+def test_memory_of_a_spread():
+    """9.9 frames: half of Var |x|² is that of the episodes, with ρ_h = .9^h; to 4 errors and 10 %.
+
+    A linear kernel remembers 1 frame, and so all windows were taken for windows of such frames.
+    """
+
+    @jax.jit
+    def found(key):
+        x = episodes(key, 1000, 5)
+        x = x - x.mean(0)
+        remembers = dependence(x @ x.T, 200)
+        return remembers.time, remembers.spread, remembers.block(100)
+
+    time, spread, block = jax.lax.map(found, jax.random.split(jax.random.key(0), 60))
+    assert np.median(time) < 1.2
+    assert abs(np.mean(spread) - 9.9) < 4 * np.std(spread) / np.sqrt(60) + 0.99
+    np.testing.assert_array_equal(block, np.ceil(4 * spread))
+
+
+def test_episodes_are_told_of():
+    """2,000 frames are enough if they are independent, not if they come in episodes."""
+    options = {"window": 50, "test": "gmmd", "level": 0.05}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        changepoint.init(0, jax.random.normal(jax.random.key(0), (2000, 5)), **options)
+    with pytest.warns(UserWarning, match="large or small together"):
+        changepoint.init(0, episodes(jax.random.key(0), 2000, 5), **options)
 
 
 @pytest.mark.parametrize("block", [None, 4])
