@@ -31,6 +31,7 @@ from ntkmmd_jax._lib.records import record
 _ORDERS = 16  # of the autoregression, at most; its lags are no more than a quarter of the frames
 _BLOCK = 4.0  # times the memory: frames of a block that shares little with its neighbours
 _SWING = 0.05  # of c_0: a series with some c_h as far below 0 swings, if chance does not reach it
+_LEAST = 0.02  # of V_L by a taper, that a swing leaves of it
 _CHANCE = 4.0  # standard errors of a c_h of independent frames
 _CERTAIN = 3.0  # standard errors of a sum of autocorrelations of independent frames
 _SUMMED = 6.0  # lags in a sum of autocorrelations, over the sum
@@ -43,6 +44,7 @@ class Dependence:
     covariances: jax.Array  # (lags,) c_0, c_1, …
     order: jax.Array  # () of the autoregression; 0: none was found
     spread: Any = 1.0  # () Σ of autocorrelations of |φ|², if beyond those of φ
+    swing: Any = None  # (lags,) c_h as they are, without a taper; None: c_0, c_1, … above
 
     def mean(self, length: jax.Array | int) -> jax.Array:
         """E |mean of so many frames − μ|² = V_L / L, of any shape."""
@@ -50,6 +52,13 @@ class Dependence:
         length = jnp.asarray(length, h.dtype)[..., None]
         share = jnp.where(h == 0, 1.0, 2.0) * jnp.maximum(1 - h / length, 0)
         return jnp.sum(share * self.covariances, -1) / length[..., 0]
+
+    def seen(self, length: jax.Array | int) -> jax.Array:
+        """The same by c_h as they are: what windows of whole periods of a swing have left of it."""
+        if self.swing is None:
+            return self.mean(length)
+        most = self.mean(length)
+        return jnp.clip(Dependence(self.swing, self.order).mean(length), _LEAST * most, most)
 
     def thinned(self, step: jax.Array | float) -> "Dependence":
         """Of frames that are so far apart, on average."""
@@ -104,7 +113,9 @@ def dependence(gram: jax.Array, lags: int, n: Any = None) -> Dependence:
     slow = jnp.where(h <= last, c[jnp.minimum(h, len(c) - 1)] + low, 0)
     error = c[0] * jnp.sqrt(reach / points)
     more = (spread > 1) & ~swings & (jnp.sum(slow) > jnp.sum(fitted.covariances) + error)
-    return Dependence(jnp.where(more, slow, fitted.covariances), fitted.order, spread)
+    covariances = jnp.where(more, slow, fitted.covariances)
+    swing = jnp.where(swings, c[jnp.minimum(h, len(c) - 1)], covariances)
+    return Dependence(covariances, fitted.order, spread, swing)
 
 
 def _products(product: Callable, n: Any, places: int) -> jax.Array:

@@ -31,6 +31,7 @@ from ntkmmd_jax.changepoint.rows import grown
 # frames after it 1 + 2/N on average: 3/N for a feature of first degree, 6/N and 2/N by centring
 # for one of second degree, as a network's; memory divides N by as much. That is a first order.
 _OWN, _MOST = 8.0, 0.2
+_CANCELS = 0.9  # of V that a swing leaves of blocks, or less: then they say so themselves
 _AT_ONCE = 128  # streams that run side by side
 
 
@@ -85,16 +86,19 @@ class World:
         block = found.block(most) if block is None else jnp.asarray(block, jnp.int32)
         # The slowest features have the more to say in T_L the longer L is: squares of long blocks.
         long = jnp.where(block == 1, 1, jnp.clip(n // 40, block, 4 * block))
-        size, (means, squares) = block.astype(gram.dtype), _squares(gram, block, found, n)
-        of_long, (_, of_pairs) = found.mean(long), _squares(gram, long, found, n)
+        size, (means, squares, _) = block.astype(gram.dtype), _squares(gram, block, found, n)
+        _, of_pairs, of_long = _squares(gram, long, found, n)
         lengths = jnp.arange(1, window + 1, dtype=gram.dtype)
         # Coordinates are those of the reference, in which it spreads less than what follows.
         around = found.mean_of_some(used, frames)
-        mean = (found.mean(lengths) + around) * (1 + _own(found, frames))
+        mean, seen = (
+            (of_lengths + around) * (1 + _own(found, frames))
+            for of_lengths in (found.mean(lengths), found.seen(lengths))
+        )
         norms = jnp.diagonal(means)
         kappa = size**3 * jnp.maximum(padding.variance(norms, n) - 2 * squares, 0)
         excess = _excess(gram, kappa, block, found, lengths, n) / lengths**3
-        moments = Moments(mean, jnp.sqrt(2 * of_pairs * (mean / of_long) ** 2 + excess))
+        moments = Moments(mean, jnp.sqrt(2 * of_pairs * (seen / of_long) ** 2 + excess))
         used = padding.number(frames) * found.mean(frames) / around
         return cls(gram, found, block, norms, moments, n, frames, used)
 
@@ -162,16 +166,18 @@ def _excess(
 
 def _squares(
     gram: jax.Array, block: jax.Array, found: Dependence, n: Any
-) -> tuple[jax.Array, jax.Array]:
-    """⟨mean of the block from i on, that from j on⟩ and tr Σ² / block² by those apart."""
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """⟨mean of the block from i on, that from j on⟩; tr Σ² / block² by those apart; V / block."""
     at, size, count = jnp.arange(len(gram)), block.astype(gram.dtype), padding.number(n)
     means = _block_sums(_block_sums(gram, block, n).T, block, n) / size**2
     apart = jnp.abs(at[:, None] - at)
     apart = jnp.minimum(apart, n - apart) >= jnp.where(block == 1, 1, 2 * block)
     apart &= (at[:, None] < n) & (at < n)
-    squares, share, mean = jnp.mean(means**2, where=apart), size / count, found.mean(block)
+    squares, share, mean = jnp.mean(means**2, where=apart), size / count, found.seen(block)
+    of_these = jnp.minimum(padding.mean(jnp.diagonal(means), n), mean)
+    mean = jnp.where(mean < _CANCELS * found.mean(block), of_these, mean)
     squares = (squares - (share * mean) ** 2) / (1 - 2 * share)  # the common mean
-    return means, jnp.maximum(squares, mean**2 / count)
+    return means, jnp.maximum(squares, mean**2 / count), mean
 
 
 def _block_sums(values: jax.Array, block: jax.Array, n: Any) -> jax.Array:

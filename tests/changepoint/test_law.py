@@ -309,3 +309,15 @@ def test_a_series_that_swings(window):
     known = dependence(rows.gram(jnp.asarray(frames[:800], jnp.float32)), 4 * window)
     assert (np.asarray(known.mean(np.arange(1, 2 * window))) > 0).all()
     assert float(known.time) > 20
+
+
+@pytest.mark.filterwarnings("ignore:the reference is short")
+def test_blocks_of_whole_periods():
+    """They cancel, which windows of other lengths do not: half of the looks were in alarm."""
+    rng = np.random.default_rng(1000)
+    phase = 2 * np.pi * np.cumsum(0.02 * (1 + 0.05 * rng.normal(size=1600)))
+    harmonics = np.arange(6)
+    frames = np.sin((harmonics + 1) * phase[:, None] + harmonics)
+    frames = frames + 0.2 * rng.normal(size=frames.shape)
+    found = changepoint.scan(0, frames, reference=800, window=100, shortest=10, test=EXACT)
+    assert not found.alarms.any()
