@@ -22,11 +22,12 @@ def scan(found: "Scan", ax: Any = None, *, change: int | None = None) -> Any:
     ax.axvspan(start, stop, color=GREY, alpha=0.2, lw=0, label=f"reference, {start}:{stop}")
     for i, (one, colour, marker) in enumerate(zip(found, COLOURS, MARKERS, strict=False)):
         times, values, alarms = map(np.asarray, (one.times, one.statistics, one.alarms))
+        limit, endless = float(one.threshold), values == np.finfo(values.dtype).max
+        values = np.where(endless, 1.1 * max(values[~endless].max(initial=limit), 0), values)
         style = {"color": colour, "marker": marker, "ms": 4}
         ax.plot(times, values, mfc="white", lw=1, label=f"window {one.window}", **style)
         raised = "alarms" if alarms.any() else None
         ax.plot(times[alarms], values[alarms], ls="none", label=raised, **style)
-        limit = float(one.threshold)
         dashes = (4 * i, (4, 8))  # where thresholds coincide, each is seen in the gaps of others
         ax.axhline(limit, color=colour, ls=dashes, lw=1.2, label=f"threshold {limit:.3g}")
         for event in one.events[:1]:

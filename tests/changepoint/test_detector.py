@@ -220,3 +220,15 @@ def test_constant_coordinates_and_one_coordinate():
     assert detector.update(0.5).times.tolist() == [0] and detector.update([0.5]).times.tolist() == [
         1
     ]
+
+
+@pytest.mark.filterwarnings("ignore:the reference is short")
+def test_a_sensor_that_stands_still_elsewhere():
+    """T² has no end then: alarms, no error in the midst of a stream, and a plot of the others."""
+    frames = np.random.default_rng(0).normal(size=(200, 3))
+    frames[:, 0] = np.repeat([3.0, 4.5], 100)
+    found = changepoint.scan(0, frames, reference=60, window=12, stride=4, test="hotelling")
+    assert not found.alarms[found.times < 100].any() and found.alarms[found.times > 111].all()
+    json.loads(json.dumps(found.to_dict()), parse_constant=pytest.fail)
+    height = found.plot().get_ylim()[1]
+    assert height < 1e6
