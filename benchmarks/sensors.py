@@ -4,9 +4,10 @@
 
 Made up, since no such recordings can be shipped: an accelerometer of someone who walks and then
 runs, a heartbeat with breath whose amplitude doubles, slow temperatures that are rounded and have
-a constant column, counts of events, moving averages, and a swing of which windows hold two whole
-periods. 2,400 frames, of which the first 800 are the reference; from 1,800 on all is different.
-Windows of 100 frames, a look at every tenth, level 1 % a look: `scan` as it ships.
+a constant column, counts of events, moving averages, a swing of which windows hold two whole
+periods, the same with six harmonics, and returns whose spread comes in episodes. 2,400 frames, of
+which the first 800 are the reference; from 1,800 on all is different. Windows of 100 frames, a look
+at every tenth, level 1 % a look: `scan` as it ships.
 """
 
 import sys
@@ -84,8 +85,24 @@ def swing(rng: np.random.Generator) -> np.ndarray:
     return np.c_[1000 * z, np.ones(FRAMES), np.round(3 * z[:, 0])]
 
 
+def harmonics(rng: np.random.Generator) -> np.ndarray:
+    """Six multiples of a period of 50 frames, then half as large again."""
+    at, multiples = _phase(rng, np.full(FRAMES, 0.02), 0.05), np.arange(6)
+    z = np.sin((multiples + 1) * at[:, None] + multiples) * np.where(LATE, 1.5, 1)[:, None]
+    return z + 0.2 * rng.normal(size=z.shape)
+
+
+def returns(rng: np.random.Generator) -> np.ndarray:
+    """Of six markets: variances are .05 + .1 x² + .85 times the last; then all are up by .7."""
+    variance, frames = np.ones(6), np.empty((FRAMES, 6))
+    for i in range(FRAMES):
+        frames[i] = np.sqrt(variance) * rng.normal(size=6)
+        variance = 0.05 + 0.1 * frames[i] ** 2 + 0.85 * variance
+    return frames + 0.7 * LATE[:, None]
+
+
 SENSORS: tuple[Callable[[np.random.Generator], np.ndarray], ...] = (
-    walk, heartbeat, temperatures, counts, averages, swing,
+    walk, heartbeat, temperatures, counts, averages, swing, harmonics, returns,
 )  # fmt: skip
 
 
