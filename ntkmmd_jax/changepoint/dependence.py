@@ -107,14 +107,10 @@ def dependence(gram: jax.Array, lags: int, n: Any = None) -> Dependence:
     norms = cleared(norms - mean(norms, n), n)
     of_norms = _products(lambda i, j: norms[i] * norms[j], n, len(gram))
     spread, last = _lasting(of_norms, fitted.time, known, size)
-    # Sums up to that lag are low by V/N, which is in V itself 2 last + 1 times.
-    h, reach = jnp.arange(lags), last.astype(c.dtype)
-    low = (2 * jnp.sum(jnp.where(jnp.arange(len(c)) <= last, c, 0)) - c[0]) / (size - 2 * reach - 1)
-    slow = jnp.where(h <= last, c[jnp.minimum(h, len(c) - 1)] + low, 0)
-    error = c[0] * jnp.sqrt(reach / points)
+    slow, error = _up_to(last, c, lags, size), c[0] * jnp.sqrt(last.astype(c.dtype) / points)
     more = (spread > 1) & ~swings & (jnp.sum(slow) > jnp.sum(fitted.covariances) + error)
     covariances = jnp.where(more, slow, fitted.covariances)
-    swing = jnp.where(swings, c[jnp.minimum(h, len(c) - 1)], covariances)
+    swing = jnp.where(swings, c[jnp.minimum(jnp.arange(lags), len(c) - 1)], covariances)
     return Dependence(covariances, fitted.order, spread, swing)
 
 
@@ -154,6 +150,13 @@ def _lasting(
     last = jnp.argmax((lag.astype(c.dtype) >= _SUMMED * total) | (lag == count - 1))
     chance = _CERTAIN * 2 * jnp.sqrt(last.astype(c.dtype) / size)
     return jnp.where(total[last] > time + chance, total[last], 1), last
+
+
+def _up_to(last: jax.Array, c: jax.Array, lags: int, size: Any) -> jax.Array:
+    """c_h as they are up to a lag: low by V/N each, which is in V itself 2 last + 1 times."""
+    total = 2 * jnp.sum(jnp.where(jnp.arange(len(c)) <= last, c, 0)) - c[0]
+    low, h = total / (size - 2 * last.astype(c.dtype) - 1), jnp.arange(lags)
+    return jnp.where(h <= last, c[jnp.minimum(h, len(c) - 1)] + low, 0)
 
 
 def _autoregression(
