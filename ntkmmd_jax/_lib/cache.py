@@ -16,6 +16,8 @@ from typing import Any
 
 import jax
 
+from ntkmmd_jax._lib.telling import warn
+
 _BYTES = 2**30  # kept from one session to the next; some 100 KB a method and size
 _ROOM = 2**27  # bytes that must be free: a cache is the last thing to fill a disk
 _BLOCK = 4096
@@ -54,7 +56,7 @@ def cache(*, clear: bool = False) -> Path | None:
         _make(folder)
         _prune()
     except (OSError, RuntimeError) as error:  # the latter if a user has no home
-        warnings.warn(f"compiled programs are not kept: {error}", RuntimeWarning, stacklevel=2)
+        warn(f"compiled programs are not kept: {error}", RuntimeWarning)
         return None
     # What goes wrong later (a disk that has filled up) costs a compilation, not a message each.
     warnings.filterwarnings("ignore", _TROUBLE, UserWarning)

@@ -5,7 +5,6 @@ names, and values whose differences vanish when they are cast to float32.
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+
+from ntkmmd_jax._lib.telling import warn
 
 REFUSED_LOSS = 0.1  # of a feature's standard deviation, by the cast to float32
 WARNED_LOSS = 0.001
@@ -85,7 +86,7 @@ def paired(x: Any, y: Any) -> tuple[jax.Array | np.ndarray, jax.Array | np.ndarr
         if len(sample) < 2:
             raise ValueError(f"{name} has {len(sample)} sample; a two-sample test needs at least 2")
     y = y if order is None else y[:, order]
-    check_cast([x, y], "x and y", stacklevel=5)
+    check_cast([x, y], "x and y")
     return x, y
 
 
@@ -100,7 +101,7 @@ def check_finite(points: ArrayLike, name: str) -> None:
         )
 
 
-def check_cast(samples: Sequence[jax.Array | np.ndarray], name: str, stacklevel: int = 4) -> None:
+def check_cast(samples: Sequence[jax.Array | np.ndarray], name: str) -> None:
     """Refuse samples whose differences the cast to the default float loses; warn of some loss.
 
     A feature loses std(cast(v) − v) / std(v), over the values v of all samples: values of the size
@@ -123,7 +124,7 @@ def check_cast(samples: Sequence[jax.Array | np.ndarray], name: str, stacklevel:
     )
     if loss[worst] > REFUSED_LOSS:
         raise ValueError(said)
-    warnings.warn(said, stacklevel=stacklevel)
+    warn(said)
 
 
 def _cast_loss(arrays: list[np.ndarray], dtype: np.dtype) -> np.ndarray:

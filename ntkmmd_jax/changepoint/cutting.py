@@ -21,9 +21,10 @@ Coordinates are looked at as normal scores, and as their absolute values, for a 
 
 import dataclasses
 import math
-import warnings
 
 import numpy as np
+
+from ntkmmd_jax._lib.telling import warn
 
 MOST = 128  # bins
 FEW = 20  # bins that a series is cut into at least, however long it remembers
@@ -68,11 +69,10 @@ def binning(scores: np.ndarray, size: int | None, most: int = MOST) -> Binning:
     shortest, longest = -(-n // most), max(n // FEW, 1)
     found = max(min(wanted, longest), shortest)
     if wanted > 1.5 * found:
-        warnings.warn(
+        warn(
             f"frames depend on each other over about {wanted} frames, and the series has {n}: "
             f"p-values may be too small. Some {FEW * wanted} frames would do. If it rather changes "
             "often, give the length of bins that are independent: bin",
-            stacklevel=3,
         )
     return Binning(found, n // found, kappa)
 

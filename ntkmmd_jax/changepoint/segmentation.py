@@ -21,7 +21,6 @@ is the law of single frames: of a change in their order alone, as of a pace, giv
 """
 
 import math
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,6 +35,7 @@ from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import track, working
 from ntkmmd_jax._lib.ranks import normal_scores
 from ntkmmd_jax._lib.records import record
+from ntkmmd_jax._lib.telling import warn
 from ntkmmd_jax.calibration import check_level, check_reach
 from ntkmmd_jax.changepoint.cutting import MOST, Binning, binning
 from ntkmmd_jax.changepoint.located import locate
@@ -155,9 +155,8 @@ def _without_clocks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         )
     if clocks.any():
         which = np.flatnonzero(clocks).tolist()
-        warnings.warn(
+        warn(
             f"left out: columns {which} rise or fall at every frame, as time stamps do",
-            stacklevel=3,
         )
     return normal_scores(values[:, ~clocks]), np.flatnonzero(~clocks)
 

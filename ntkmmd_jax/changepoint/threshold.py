@@ -13,7 +13,6 @@ if what lasts is the spread of frames, whose largest episodes are rare.
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.records import record
+from ntkmmd_jax._lib.telling import warn
 from ntkmmd_jax.changepoint.law import Moments, World
 from ntkmmd_jax.changepoint.runs import first_alarms, threshold_for
 from ntkmmd_jax.twosample.taught import beside
@@ -155,11 +155,10 @@ def warn_if_doubtful(
     kind = " (they are large or small together for so long)" if together else ""
     low, high = (float(end) for end in found.interval)
     enough = math.ceil((frames + learned) / frames * max(needed, enough))
-    warnings.warn(
+    warn(
         f"the reference is short: {frames} frames{beside(learned)}, {frames / window:.1f} windows, "
         f"which remember {float(found.memory):.1f} frames each{kind}, leave the rate of false "
         f"alarms uncertain by a factor of {factor} either way by their spread alone (threshold "
         f"{float(found.value):.4g}, "
         f"95 % from {low:.4g} to {high:.4g}); about {enough} frames would do",
-        stacklevel=3,
     )

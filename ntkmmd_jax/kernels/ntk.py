@@ -6,7 +6,6 @@ trained leaves of θ count. At a trained time t it is the same function at θ(t)
 `empirical_ntk(network, witness.params_at(t), x)`.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
@@ -18,6 +17,7 @@ from ntkmmd_jax._lib import neural_tangents as _neural_tangents
 from ntkmmd_jax._lib.checks import whole
 from ntkmmd_jax._lib.points import as_points
 from ntkmmd_jax._lib.precision import jit, pinned
+from ntkmmd_jax._lib.telling import warn
 from ntkmmd_jax._lib.tiles import tiled
 from ntkmmd_jax.networks import Network, Params, as_network
 from ntkmmd_jax.networks.activations import activation_fn
@@ -117,10 +117,9 @@ def _fastest(network: Network, params: Params, x: jax.Array) -> int:
     point = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
     leaves, tree = jax.tree.flatten((params, point))
     if unknown := _unstructured(network, tree, tuple(map(_abstract, leaves))):
-        warnings.warn(
+        warn(
             f"structured derivatives cannot handle this network ({unknown}); contracting Jacobians "
             "instead, which is slower",
-            stacklevel=3,
         )
         return JACOBIAN
     return STRUCTURED

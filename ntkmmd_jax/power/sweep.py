@@ -9,7 +9,6 @@ of replicas on each device: it does not grow with `n_runs`.
 import dataclasses
 import os
 import time
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from jax.sharding import Mesh
 
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.progress import replica_bar
+from ntkmmd_jax._lib.telling import warn
 from ntkmmd_jax.power.checkpoint import Checkpoint
 from ntkmmd_jax.power.fingerprint import configuration
 from ntkmmd_jax.power.grid import Cell, cells_of
@@ -240,9 +240,8 @@ def _warn_of_failures(rows: list[PowerRow]) -> None:
         failures[row.test] = failures.get(row.test, 0) + row.failures
     if failed := ", ".join(f"{count} of {name!r}" for name, count in failures.items() if count):
         n_runs = sum(row.n_runs for row in rows if row.test == rows[0].test)
-        warnings.warn(
+        warn(
             f"replicas without a verdict (their p-value is NaN) among {n_runs} of each test: "
             f"{failed}. They count as not rejected; `failures` of a row says where",
             RuntimeWarning,
-            stacklevel=3,
         )

@@ -10,7 +10,6 @@ its null sample from beforehand.
 """
 
 import dataclasses
-import warnings
 from typing import Any, ClassVar
 
 import jax
@@ -20,6 +19,7 @@ from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.laws import normal_law
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tails import NormalTail
+from ntkmmd_jax._lib.telling import warn
 from ntkmmd_jax.twosample.evidence import (
     Averaged,
     Bounded,
@@ -263,9 +263,8 @@ def as_calibration(
 def _warn_if_too_few(method: str, law: str, sizes: tuple[int, int], least: int) -> None:
     """Warn where fewer points than `least` of a sample stand for a limit in n."""
     if min(sizes) < least:
-        warnings.warn(
+        warn(
             f"{method} with calibration {law!r} rejects too often with {sizes[0]} + {sizes[1]} "
             f"points: it is a limit law, measured to hold from about {least} of each on. The "
             "default calibration is exact at any size",
-            stacklevel=7,
         )

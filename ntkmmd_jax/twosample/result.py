@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from jax.core import Tracer
 from ntkmmd_jax._lib.files import load_leaves, save_leaves, whole_file
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.tails import Tail
+from ntkmmd_jax._lib.telling import warn
 from ntkmmd_jax.networks import as_network
 from ntkmmd_jax.sequential.recorded import Wealth
 from ntkmmd_jax.twosample.explained import Explanation
@@ -68,11 +68,10 @@ class TwoSampleResult:
             return
         least, level = float(self.least), float(self.level)  # on the host: no program is run
         if least > level:
-            warnings.warn(
+            warn(
                 f"{self.method} rejects no labelling of these points at level {level:g}: of all "
                 f"that were tried, the smallest p-value is {least:.3g}. The witness is "
                 "constant on them, they are tied, or they are too few for this calibration",
-                stacklevel=5,
             )
 
     def __repr__(self) -> str:

@@ -1,13 +1,13 @@
 """Tests within strata, of pairs and of groups: `calibration.strata` and `.groups` say why."""
 
 import itertools
-import warnings
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from ntkmmd_jax._lib.points import as_samples
+from ntkmmd_jax._lib.telling import warn
 from ntkmmd_jax.calibration import Exchangeable, as_groups, as_strata, check_reach, labellings
 from ntkmmd_jax.twosample.calibrations import Permuting
 from ntkmmd_jax.twosample.contract import TwoSampleTest
@@ -81,11 +81,10 @@ def _warn_of_sizes(sizes: np.ndarray, of_x: int) -> None:
     means = sizes[:of_x].mean(), sizes[of_x:].mean()
     spread = sizes.std(ddof=1) * np.sqrt(1 / of_x + 1 / (len(sizes) - of_x))
     if max(means) > _LARGER * min(means) and abs(means[0] - means[1]) > _CHANCE * spread:
-        warnings.warn(
+        warn(
             f"groups of x have {means[0]:.3g} points on average and those of y {means[1]:.3g}: "
             "with their sizes they are not exchangeable, and the level need not hold. Take as many "
             "points of every group, or give the size as a stratum if it repeats",
-            stacklevel=4,
         )
 
 

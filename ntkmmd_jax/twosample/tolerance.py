@@ -11,7 +11,6 @@ Both tests are limits in n, unlike the tests of p = q, which permute labels: und
 are not exchangeable. What was measured, and where it does not hold: `docs/guides/level.md`.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from ntkmmd_jax._lib.checks import positive
 from ntkmmd_jax._lib.points import as_points, as_samples, check_finite
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.telling import warn
 from ntkmmd_jax._lib.tiles import tile_by_tile
 from ntkmmd_jax.calibration import check_level
 from ntkmmd_jax.kernels import EstimatedMMD, GaussianKernel, estimate_mmd
@@ -158,10 +158,9 @@ def tolerance_test(
     check_finite(x, "x")
     check_finite(y, "y")
     if min(len(x), len(y)) < _FEW:
-        warnings.warn(
+        warn(
             f"a tolerance test of {len(x)} + {len(y)} points rests on a normal law that is "
             f"measured from {_FEW} of each on; permutation tests of p = q hold at any size",
-            stacklevel=2,
         )
     estimate = _estimate(_traced(kernel, x), x, y)
     return ToleranceResult(estimate, float(tolerance), level, n_x=len(x), n_y=len(y))

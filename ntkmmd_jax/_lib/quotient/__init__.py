@@ -7,7 +7,6 @@ primitive that does not allow it is taken for an integral of derivatives (`quadr
 of three nodes, which across a kink (`kinks`) is wrong: then there is a warning.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from ntkmmd_jax._lib.quotient import quadrature
 from ntkmmd_jax._lib.quotient.differences import NoQuotient, carried
 from ntkmmd_jax._lib.quotient.kinks import has_kinks
 from ntkmmd_jax._lib.quotient.quadrature import displaced, gauss_legendre
+from ntkmmd_jax._lib.telling import warn
 
 __all__ = ["NoQuotient", "displaced", "gauss_legendre", "has_kinks", "quotient", "remainder"]
 
@@ -49,8 +49,7 @@ def remainder(function: Callable, at: Any, direction: Any, time: Any) -> Any:
 
 def _warn(error: NoQuotient, function: Callable, at: Any) -> None:
     if has_kinks(function, at):
-        warnings.warn(
+        warn(
             f"the network may have kinks, and the difference quotient cannot pass {error}: three "
             "derivatives are averaged instead, which across a kink is off by some percent",
-            stacklevel=3,
         )
