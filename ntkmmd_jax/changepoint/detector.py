@@ -40,7 +40,14 @@ from ntkmmd_jax.changepoint.state import (
     in_use,
     kernel_rows,
 )
-from ntkmmd_jax.changepoint.threshold import OF_CUSUM, WINDOWS, Wanted, given, warn_if_doubtful
+from ntkmmd_jax.changepoint.threshold import (
+    OF_CUSUM,
+    OF_HALVES,
+    WINDOWS,
+    Wanted,
+    given,
+    warn_if_doubtful,
+)
 from ntkmmd_jax.changepoint.trained import of_trained, tangent_rows
 from ntkmmd_jax.changepoint.watch import Report, advance
 from ntkmmd_jax.twosample import TwoSampleTest
@@ -161,7 +168,10 @@ def init(
         )
     if threshold is None:
         times = 1.0 if drift is None else OF_CUSUM
-        warn_if_doubtful(found, size, window, times=times, learned=learned)
+        halves = arl is not None and drift is None and rows is None and tangent is None
+        windows = WINDOWS * (OF_HALVES if halves else 1)
+        told = {"times": times, "windows": windows, "learned": learned}
+        warn_if_doubtful(found, size, window, **told)
     about: Any = {**sizes, "shortest": shortest, "after": after, "time": time, "used": used}
     return begin(chart, reference, n, found, k_looks, cusum=cusum, **about)
 

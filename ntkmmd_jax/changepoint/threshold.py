@@ -31,6 +31,7 @@ WINDOWS = 6  # in a reference whose own mean does not move T as a window's does
 _BLOCKS = 100  # likewise, as long as frames remember: fewer say too little of their own memory
 _EPISODES = 5.0  # times as many blocks, if these are large or small together
 OF_CUSUM = 2.0  # times as many of both: what a reference adds to every η adds up
+OF_HALVES = 2  # times as many windows, of streams of one half of them against the other
 _DOUBT = 0.3  # of the logarithm of the rate of false alarms, from which on it is told
 
 
@@ -134,7 +135,13 @@ def by_streams(
 
 
 def warn_if_doubtful(
-    found: Threshold, frames: int, window: int, *, times: float = 1.0, learned: int = 0
+    found: Threshold,
+    frames: int,
+    window: int,
+    *,
+    times: float = 1.0,
+    windows: int = WINDOWS,
+    learned: int = 0,
 ) -> None:
     """Tell of a reference that cannot carry what is asked, and how many frames would do.
 
@@ -143,11 +150,12 @@ def warn_if_doubtful(
         frames: Of the reference.
         window: Frames in the window.
         times: How many times the windows and blocks that T asks for a reference must have.
+        windows: How many T asks for.
         learned: Frames beside it, from which the test has learned.
     """
     doubt, together = float(found.doubt), float(found.spread) > 1
     blocks = _BLOCKS * (_EPISODES if together else 1)
-    enough = times * max(WINDOWS * window, blocks * int(found.block))
+    enough = times * max(windows * window, blocks * int(found.block))
     if doubt <= _DOUBT and frames >= enough:
         return
     needed = math.ceil(frames * (min(doubt, 1) / _DOUBT) ** 2 / 10) * 10

@@ -196,6 +196,9 @@ def test_short_references_are_told_of(series):
     cusum = {"test": EXACT, "drift": 0.5, "level": 0.05}  # of which 12 windows are asked
     with pytest.warns(UserWarning, match=r"11\.8 windows.* 408 frames would"):
         changepoint.init(0, frames, window=34, **cusum)
+    of_halves = {"test": "hotelling", "arl": 200.0, "n_draws": 100}
+    with pytest.warns(UserWarning, match=r"11\.8 windows.* \d{3} frames would"):
+        changepoint.init(0, frames, window=34, **of_halves)
     remembering = dataclasses.replace(given(1.0, 34), block=np.int32(3))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
