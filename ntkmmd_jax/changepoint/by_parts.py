@@ -6,7 +6,6 @@ a Gaussian one for any other. The scale f that a reference estimates is likewise
 a test that learned beforehand it is that of its own T (`influence`).
 """
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -64,7 +63,7 @@ class Growth(NamedTuple):
         lag = jnp.arange(len(known.covariances), dtype=known.covariances.dtype)
         together = jnp.maximum(1 - lag / size, 0)
         phased, shuffled = (
-            dataclasses.replace(known, covariances=known.covariances * together**times).mean(window)
+            Dependence(known.covariances * together**times, known.order).mean(window)
             for times in (1, 2)
         )
         whole, uncut = squares / window**2, known.mean(window)
