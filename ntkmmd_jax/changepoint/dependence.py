@@ -18,7 +18,6 @@ features do not see it, but T does: what is as large as the frames of a window v
 their sum (Madras & Sokal); if that says more than features do, by what chance does not reach.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -63,8 +62,7 @@ class Dependence:
     def thinned(self, step: jax.Array | float) -> "Dependence":
         """Of frames that are so far apart, on average."""
         h = jnp.arange(len(self.covariances), dtype=self.covariances.dtype)
-        covariances = jnp.interp(h * step, h, self.covariances, right=0.0)
-        return dataclasses.replace(self, covariances=covariances)
+        return Dependence(jnp.interp(h * step, h, self.covariances, right=0.0), self.order)
 
     def mean_of_some(self, used: Any, frames: Any) -> jax.Array:
         """The same of so many of these frames, evenly apart."""
@@ -110,7 +108,7 @@ def dependence(gram: jax.Array, lags: int, n: Any = None) -> Dependence:
     slow, error = _up_to(last, c, lags, size), c[0] * jnp.sqrt(last.astype(c.dtype) / points)
     more = (spread > 1) & ~swings & (jnp.sum(slow) > jnp.sum(fitted.covariances) + error)
     covariances = jnp.where(more, slow, fitted.covariances)
-    swing = jnp.where(swings, c[jnp.minimum(jnp.arange(lags), len(c) - 1)], covariances)
+    swing = jnp.where(swings, _known(c, lags), covariances)
     return Dependence(covariances, fitted.order, spread, swing)
 
 
@@ -133,9 +131,8 @@ def _fitted(
 
     none = jnp.zeros(lags, c.dtype).at[0].set(variance), jnp.zeros((), jnp.int32)
     covariances, order = jax.lax.fori_loop(0, 3, refit, none)
-    lag = jnp.arange(lags)
-    taper = jnp.maximum(1 - lag / count, 0).astype(c.dtype)
-    swinging = taper * c[jnp.minimum(lag, len(c) - 1)]
+    taper = jnp.maximum(1 - jnp.arange(lags) / count, 0).astype(c.dtype)
+    swinging = taper * _known(c, lags)
     depth = jnp.maximum(_SWING, _CHANCE / jnp.sqrt(points)) * variance
     swings = (order > 0) & (jnp.min(covariances) < -depth)
     return Dependence(jnp.where(swings, swinging, covariances), order), swings
@@ -152,11 +149,16 @@ def _lasting(
     return jnp.where(total[last] > time + chance, total[last], 1), last
 
 
+def _known(c: jax.Array, lags: int) -> jax.Array:
+    """c_0, c_1, … of so many lags, of which the last that is known stands for those beyond."""
+    return c[jnp.minimum(jnp.arange(lags), len(c) - 1)]
+
+
 def _up_to(last: jax.Array, c: jax.Array, lags: int, size: Any) -> jax.Array:
     """c_h as they are up to a lag: low by V/N each, which is in V itself 2 last + 1 times."""
     total = 2 * jnp.sum(jnp.where(jnp.arange(len(c)) <= last, c, 0)) - c[0]
     low, h = total / (size - 2 * last.astype(c.dtype) - 1), jnp.arange(lags)
-    return jnp.where(h <= last, c[jnp.minimum(h, len(c) - 1)] + low, 0)
+    return jnp.where(h <= last, _known(c, lags) + low, 0)
 
 
 def _autoregression(
@@ -193,8 +195,7 @@ def _autoregression(
     _, rest = jax.lax.scan(extend, start, jnp.arange(1, lags))
     coarse = c[0] * jnp.concatenate([jnp.ones(1, c.dtype), rest])
     h = jnp.arange(lags)
-    exact = c[jnp.minimum(h, len(c) - 1)]
-    covariances = jnp.where(h <= order * step, exact, _between(coarse, h, step))
+    covariances = jnp.where(h <= order * step, _known(c, lags), _between(coarse, h, step))
     return covariances, order.astype(jnp.int32)
 
 
