@@ -35,8 +35,10 @@ import ntkmmd_jax as ntk
 from ntkmmd_jax import changepoint
 from ntkmmd_jax._lib.files import replace_file
 from ntkmmd_jax.changepoint.detector import jitted_step
+from ntkmmd_jax.changepoint.state import BLOCK
 
 NETWORK = ntk.mlp(128)
+UNTIL = 2 * BLOCK  # frames after which a stream ends if it had its alarm
 SETTLED = 8  # windows after which a CUSUM has forgotten that it began with 0: its looks count then
 CHARTS: dict[str, dict[str, Any]] = {
     "ntk": {"test": ntk.NTKMMD(network=NETWORK)},
@@ -97,22 +99,47 @@ def cells(chosen: dict[str, str]) -> list[Cell]:
 
 
 @partial(jax.jit, static_argnames=("source", "frames", "d", "streams"))
-def watched(state: Any, key: jax.Array, source: Any, frames: int, d: int, streams: int) -> tuple:
-    """Of streams without a change: the share of looks in alarm, and frames to the first alarm."""
+def watched(state: Any, key: jax.Array, source: Any, frames: int, d: int, streams: int) -> Any:
+    """The share of the looks at streams without a change that are in alarm."""
 
-    def one(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def one(key: jax.Array) -> jax.Array:
         k_frames, k_looks = jax.random.split(key)
         begun = dataclasses.replace(state, key=k_looks)
         _, report = jitted_step(begun, source(k_frames, frames, d), frames)
-        first = jnp.where(report.alarms.any(), 1 + report.alarms.argmax(), frames + 1)
         begin = 0 if state.cusum is None else SETTLED * state.window
-        return report.alarms[begin:].sum() / report.looked[begin:].sum(), first
+        return report.alarms[begin:].sum() / report.looked[begin:].sum()
 
     return jax.lax.map(one, jax.random.split(key, streams))
 
 
-def promised(cell: Cell, references: int, streams: int, frames: int, **wanted: Any) -> tuple:
-    """What `watched` sees of every reference (r, streams), which were warned of, and a state."""
+@partial(jax.jit, static_argnames=("source", "frames", "d", "streams"))
+def endured(state: Any, key: jax.Array, source: Any, frames: int, d: int, streams: int) -> Any:
+    """Of the same streams, frames to the first alarm alone: none is watched beyond it."""
+    room = -(-frames // UNTIL) * UNTIL
+
+    def one(key: jax.Array) -> jax.Array:
+        k_frames, k_looks = jax.random.split(key)
+        stream = jnp.zeros((room, d)).at[:frames].set(source(k_frames, frames, d))
+
+        def watch(carry: tuple) -> tuple:
+            state, at, _ = carry
+            some = jax.lax.dynamic_slice_in_dim(stream, at, UNTIL)
+            state, report = jitted_step(state, some, jnp.minimum(UNTIL, frames - at))
+            alarms = report.alarms & (jnp.arange(UNTIL) < frames - at)
+            first = jnp.where(alarms.any(), at + 1 + alarms.argmax(), frames + 1)
+            return state, at + UNTIL, first
+
+        begin = (dataclasses.replace(state, key=k_looks), 0, jnp.asarray(frames + 1))
+        on = lambda carry: (carry[1] < frames) & (carry[2] > frames)  # noqa: E731
+        return jax.lax.while_loop(on, watch, begin)[2]
+
+    return jax.lax.map(one, jax.random.split(key, streams))
+
+
+def promised(
+    see: Callable, cell: Cell, references: int, streams: int, frames: int, **wanted: Any
+) -> tuple:
+    """What is to be seen of every reference (r, streams), which were warned of, and a state."""
     name, law, d, pool, window = cell
     jax.clear_caches()  # else many cells take more mappings of memory than a process may
     source, seen, warned, state = SOURCES[law], [], [], None
@@ -124,9 +151,8 @@ def promised(cell: Cell, references: int, streams: int, frames: int, **wanted: A
             options = {"window": window, **wanted, **CHARTS.get(name, {"test": name})}
             state = changepoint.init(seed, sample(k_pool, pool, d), **options)
         warned.append(bool(said))
-        seen.append(jax.device_get(watched(state, k_watch, source, frames, d, streams)))
-    rates, first = (np.stack(part) for part in zip(*seen, strict=True))
-    return rates, first, np.array(warned), state
+        seen.append(jax.device_get(see(state, k_watch, source, frames, d, streams)))
+    return np.stack(seen), np.array(warned), state
 
 
 def known(path: Path) -> list[dict[str, Any]]:
@@ -182,7 +208,7 @@ def alarms(references: str = "50", streams: str = "20", length: str = "20", *cho
     def measure(cell: Cell) -> tuple:
         frames = sizes["length"] * cell[-1]
         given = sizes["references"], sizes["streams"], frames
-        rates, _, warned, _ = promised(cell, *given, level=0.01)
+        rates, warned, _ = promised(watched, cell, *given, level=0.01)
         return 100 * rates, warned, np.mean
 
     run("1 % of the looks", chosen, measure, **sizes)
@@ -193,7 +219,8 @@ def arl(references: str = "20", streams: str = "50", wanted: str = "1000", *chos
     sizes, horizon = {"references": int(references), "streams": int(streams)}, int(wanted)
 
     def measure(cell: Cell) -> tuple:
-        _, first, warned, state = promised(cell, *sizes.values(), horizon, arl=horizon)
+        given = *sizes.values(), horizon
+        first, warned, state = promised(endured, cell, *given, arl=horizon)
         begin = -(-state.first // state.stride) * state.stride
 
         def mean(first: np.ndarray) -> float:
