@@ -6,6 +6,7 @@ a Gaussian one for any other. The scale f that a reference estimates is likewise
 a test that learned beforehand it is that of its own T (`influence`).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -200,14 +201,14 @@ def _parts(
 
 
 def watched(
-    key: jax.Array, chart: Chart, reference: jax.Array, frames: jax.Array,
+    key: jax.Array, statistic: Callable[[jax.Array, jax.Array], jax.Array], frames: jax.Array,
     looks: tuple[int, ...], window: int,
 ) -> jax.Array:  # fmt: skip
-    """T, or η, of a stream at each of its looks."""
+    """T, or η, of a stream at each of its looks, by its frames or by their places."""
 
     def look(count: jax.Array) -> jax.Array:
         seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
-        return chart(jax.random.fold_in(key, count), reference, seen)
+        return statistic(jax.random.fold_in(key, count), seen)
 
     return jax.lax.map(look, jnp.asarray(looks), batch_size=AT_ONCE)
 
@@ -261,13 +262,14 @@ def _pairs(
     *, small: int, other: int,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:  # fmt: skip
     """T between a window and a reference of disjoint blocks, the scales f, and the windows."""
+    between = chart.between(reference)
 
     def draw(key: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         k_parts, k_scale, k_look = jax.random.split(key, 3)
         order, rest = _parts(k_parts, world, len(reference), n, small)
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        kept = reference[rest[evenly(n - small, other)]]
-        return chart(k_look, kept, reference[order[:small]]), scale, order[:small]
+        kept = rest[evenly(n - small, other)]
+        return between(k_look, kept, order[:small]), scale, order[:small]
 
     return jax.lax.map(draw, keys, batch_size=AT_ONCE)
 
@@ -278,14 +280,15 @@ def _streams(
     *, window: int, other: int, looks: tuple[int, ...],
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
     """T at the looks of a stream of blocks of one half, against the other half; and f."""
-    half, horizon = n // 2, looks[-1]
+    half, horizon, between = n // 2, looks[-1], chart.between(reference)
 
     def run(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         k_parts, k_stream, k_scale, k_looks = jax.random.split(key, 4)
         order, rest = _parts(k_parts, world, len(reference), n, half)
-        frames = reference[order[resampled(k_stream, world.block, half, horizon)]]
-        kept = reference[rest[evenly(n - half, other)]]
+        frames = order[resampled(k_stream, world.block, half, horizon)]
+        kept = rest[evenly(n - half, other)]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        return watched(k_looks, chart, kept, frames, looks, window), scale
+        against = lambda key, seen: between(key, kept, seen)  # noqa: E731
+        return watched(k_looks, against, frames, looks, window), scale
 
     return jax.lax.map(run, keys)

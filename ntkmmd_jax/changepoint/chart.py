@@ -7,6 +7,7 @@ fixed once, so that statistics of different windows compare with one threshold.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -87,6 +88,28 @@ class Chart:
         some = learned(len(x), len(y))
         witness = self.witness(key, x[some], y[: -self.held])
         return witness(x[~some]).mean() - witness(y[-self.held :]).mean()
+
+    def moved(self, reference: jax.Array) -> Any:
+        """What a standardised reference adds to T of any window; None if T is not so made."""
+        return None if self.held else self.test.moved(self.prepared, reference)
+
+    def apart(self, moved: Any, size: int, window: jax.Array) -> jax.Array:
+        """T of a window, and of a reference of so many frames by what that has `moved`."""
+        other = self.test.moved(self.prepared, window)
+        return self.test.apart(self.prepared, moved, other, size, len(window))
+
+    def between(self, frames: jax.Array) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
+        """T, or η, of frames that are given by their places among some: (key, x, y) -> ()."""
+        table = None if self.held else self.test.tabled(self.prepared, frames)
+        if table is None:
+            return lambda key, x, y: self(key, frames[x], frames[y])
+
+        def weighed(key: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+            del key  # nothing is random
+            weights = jnp.zeros(len(frames), frames.dtype).at[x].add(1 / len(x))
+            return table(weights.at[y].add(-1 / len(y)), len(x), len(y))
+
+        return weighed
 
 
 def learned(size: int, window: int) -> np.ndarray:

@@ -88,7 +88,8 @@ def _gains(
         kept = reference[resampled(k_reference, world.block, n, size)]
         frames = reference[resampled(k_stream, world.block, n, horizon)]
         _, scale = world.reference(jax.random.uniform(k_scale, (len(world.gram),)))
-        values = watched(k_looks, chart, kept, frames, looks, window)
+        against = lambda key, seen: chart(key, kept, seen)  # noqa: E731
+        values = watched(k_looks, against, frames, looks, window)
         return values * (growth / scale) ** (chart.test.null_order or 1), scale
 
     return jax.lax.map(run, keys)

@@ -26,7 +26,7 @@ AFTER = ("hold", "rereference")
 BLOCK = 64  # frames that go through one program together, wherever batches begin and end
 _SCORED = 20  # windows of the reference over which a CUSUM takes the mean of its witness
 _KIND = "detector's state"  # of its files
-_LAYOUT = 4  # the order of the leaves in them
+_LAYOUT = 5  # the order of the leaves in them
 
 
 @record
@@ -50,6 +50,7 @@ class State:
     threshold_interval: jax.Array  # (2,) where it may lie, 95 %, as far as the reference says
     moments: Moments  # of T_1, …, T_window while nothing changes
     memory: Memory | None  # of charts of T with rows of a kernel
+    moved: Any  # what the reference adds to T of any window, of a test that is so made
     cusum: Cusum | None  # of a detector with drift
     buffer: jax.Array  # (m, ...) frames before the present block, and its own; standardised
     filled: jax.Array  # () frames of the present block
@@ -158,21 +159,23 @@ def start(
         after: What follows an alarm.
     """
     rows, shape = chart_rows(chart, window), reference.shape[1:]
-    standard, memory = chart.standard(reference), None
+    standard, memory, moved = chart.standard(reference), None, None
     if rows is None:
         standard = standard[evenly(n, used)]
+        moved = chart.moved(standard)
         kernel = kernel_rows(chart, window)
         if cusum is not None and kernel is not None:
             halves = Halves.of(kernel, standard, learned(used, window))
             cusum = dataclasses.replace(cusum, halves=halves)
     else:
         memory = Memory.of(rows, standard, window, _buffered(window), n)
-    zero, gathered = jnp.zeros((), int), len(reference) + BLOCK
+    zero, gathered = jnp.zeros((), int), len(reference) + BLOCK if after == "rereference" else 0
+    buffer, pending = (
+        jnp.zeros((length, *shape), reference.dtype) for length in (_buffered(window), gathered)
+    )
     return State(
-        chart, standard, jnp.asarray(n, int), found.value, found.interval,
-        found.moments, memory, cusum, jnp.zeros((_buffered(window), *shape), reference.dtype),
-        zero, jnp.zeros((gathered if after == "rereference" else 0, *shape), reference.dtype),
-        key, zero + time, zero, zero > 0,
+        chart, standard, jnp.asarray(n, int), found.value, found.interval, found.moments,
+        memory, moved, cusum, buffer, zero, pending, key, zero + time, zero, zero > 0,
         window=int(window), shortest=shortest, stride=int(stride), after=after,
     )  # fmt: skip
 

@@ -95,6 +95,8 @@ def _look(
         recent = jax.lax.dynamic_slice_in_dim(state.buffer, first, state.window)
         if cusum is not None and cusum.halves is not None and kernel is not None:
             return cusum.halves.gain(kernel, recent[: -state.stride], recent[-state.stride :])
+        if state.moved is not None:
+            return state.chart.apart(state.moved, len(state.reference), recent)
         return state.chart(jax.random.fold_in(state.key, time), state.reference, recent)
 
     def frame(carry: tuple, given: tuple) -> tuple:

@@ -256,6 +256,21 @@ class TwoSampleTest:
         """T of one of many pairs of samples."""
         return self.compared(key, prepared, x, y).statistic()
 
+    def tabled(self, prepared: Prepared, points: jax.Array) -> Any:
+        """T of any weights of fixed points, a function (weights, n_X, n_Y); None of a test without.
+
+        It stands for `statistic` where many pairs are drawn from the same points.
+        """
+        del prepared, points
+
+    def moved(self, prepared: Prepared, sample: jax.Array) -> Any:
+        """What a sample adds to T, whatever the other; None of a test of which T is not so made."""
+        del prepared, sample
+
+    def apart(self, prepared: Prepared, x: Any, y: Any, n_x: Any, n_y: Any) -> jax.Array:
+        """T of two samples, from what they `moved`."""
+        raise NotImplementedError
+
     def scratch(self, n: int) -> int:
         """Numbers that a run of n points holds, beside points and parameters."""
         del n

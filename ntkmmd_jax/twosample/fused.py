@@ -12,6 +12,7 @@ A member that is the same for every labelling says nothing: its z is 0.
 """
 
 import dataclasses
+import operator
 from typing import Any, ClassVar
 
 import jax
@@ -22,6 +23,7 @@ from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.checks import positive, whole
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.calibration import NullStatistics
+from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network
 from ntkmmd_jax.pooled import Pooled, pooled
 from ntkmmd_jax.twosample import binned
@@ -34,6 +36,7 @@ from ntkmmd_jax.twosample.spoken import Members
 
 _CONSTANT = 1e-5  # standard deviation / mean of T^⅓ below which it is rounding only
 _TIE = 1e-4  # in units of z: rounding of T^⅓
+_TABLED = 4096  # points whose kernel matrix is held: 64 MiB
 
 
 def collection() -> tuple[Member, ...]:
@@ -48,6 +51,21 @@ def collection() -> tuple[Member, ...]:
         Scale(1 / 2, times=(2.0**3, 2.0**13, 2.0**20)),
         Tangent(),
     )
+
+
+@record
+class FusedTable:
+    """The members at fixed points, for T of many measures on them."""
+
+    test: "FusedNTK"
+    prepared: tuple
+    tables: tuple[jax.Array, ...]  # of every member
+
+    def __call__(self, weights: jax.Array, n_x: Any, n_y: Any) -> jax.Array:
+        """T of weights (n,) of the points, of which n_X are x and n_Y are y."""
+        pairs = zip(self.prepared, self.tables, strict=True)
+        values = [one.weighed(table, weights) for one, table in pairs]
+        return _alone(self.test, self.prepared, values, 1 / n_x + 1 / n_y)
 
 
 @record
@@ -73,7 +91,7 @@ class FusedEvidence(Refittable, Comparable):
         if pool.chunk is None:
             mean, spread = roots.mean(0), roots.std(0)
         else:  # one scale for all chunks, and none of them knows which row is the observed one
-            mean, spread = self._moments(prepared)
+            mean, spread = _root_moments(prepared, self._sizes)
         scores = _scores(roots, mean, spread)
         null = NullStatistics(fused(scores, test.sharpness), jnp.asarray(_TIE, scores.dtype))
         row = relabelling.observed
@@ -90,34 +108,49 @@ class FusedEvidence(Refittable, Comparable):
         parts = zip(prepared, moved, jnp.split(shares, ends[:-1]), strict=True)
         return FusedWitness(tuple(one.witness(v, share, features) for one, v, share in parts))
 
-    def _alone(self) -> tuple[tuple, list, jax.Array, jax.Array]:
-        """The members, their v, z and its slope by the moments of their laws, without a pool."""
-        samples, test = self.samples, self.test
-        prepared = self.prepared or test.prepare(self.key, samples.points)
-        measure = samples.measure
-        moved = [one.moved(measure) for one in prepared]
-        values = [one.statistics(v) for one, v in zip(prepared, moved, strict=True)]
-        roots, (mean, spread) = jnp.cbrt(jnp.concatenate(values)), self._moments(prepared)
-        return prepared, moved, _scores(roots, mean, spread), _slopes(roots, mean, spread)
+    def _moved(self) -> tuple[tuple, list, list]:
+        """The members, their v and their statistics."""
+        prepared = self.prepared or self.test.prepare(self.key, self.samples.points)
+        moved = _moved(prepared, self.samples.measure)
+        return prepared, moved, _statistics(prepared, moved)
 
-    def _moments(self, prepared: tuple) -> tuple[jax.Array, jax.Array]:
-        """Mean and standard deviation of T^⅓ by the law of every member; both 0 if it has none."""
+    @property
+    def _sizes(self) -> Any:
+        """1/n_X + 1/n_Y, whatever the labels."""
         samples, within = self.samples, self.samples.within
         n, n_x = padding.number(samples.n), padding.number(samples.n_x)
         if within is not None and within.groups is not None:
-            n_x = n * within.of_x / len(within.strata)  # whatever the labels
-        return _root_moments(prepared, 1 / n_x + 1 / (n - n_x))
+            n_x = n * within.of_x / len(within.strata)
+        return 1 / n_x + 1 / (n - n_x)
 
     @property
     def witness(self) -> FusedWitness:
         """Of the members that speak loudest."""
-        prepared, moved, scores, slopes = self._alone()
-        shares = jax.nn.softmax(self.test.sharpness * scores) * slopes
+        prepared, moved, values = self._moved()
+        roots, law = jnp.cbrt(jnp.concatenate(values)), _root_moments(prepared, self._sizes)
+        shares = jax.nn.softmax(self.test.sharpness * _scores(roots, *law)) * _slopes(roots, *law)
         return self._witness(prepared, moved, shares)
 
     def statistic(self) -> jax.Array:
         """The members fused, on the scale of their laws under H0."""
-        return fused(self._alone()[2], self.test.sharpness)
+        prepared, _, values = self._moved()
+        return _alone(self.test, prepared, values, self._sizes)
+
+
+def _moved(prepared: tuple, measure: SignedMeasure) -> list:
+    """v of every member."""
+    return [one.moved(measure) for one in prepared]
+
+
+def _statistics(prepared: tuple, moved: Any) -> list[jax.Array]:
+    """T_m of every member."""
+    return [one.statistics(v) for one, v in zip(prepared, moved, strict=True)]
+
+
+def _alone(test: "FusedNTK", prepared: tuple, values: list[jax.Array], sizes: Any) -> jax.Array:
+    """T of one measure by the laws of its members, without a pool; sizes is 1/n_X + 1/n_Y."""
+    scores = _scores(jnp.cbrt(jnp.concatenate(values)), *_root_moments(prepared, sizes))
+    return fused(scores, test.sharpness)
 
 
 def fused(scores: jax.Array, sharpness: Any) -> jax.Array:
@@ -126,7 +159,7 @@ def fused(scores: jax.Array, sharpness: Any) -> jax.Array:
 
 
 def _root_moments(prepared: tuple, sizes: Any) -> tuple[jax.Array, jax.Array]:
-    """Mean and standard deviation of T^⅓ of every member, by Wilson & Hilferty."""
+    """Mean and standard deviation of T^⅓ by the law of every member (Wilson & Hilferty); or 0."""
     total, squares = (
         jnp.concatenate(of) for of in zip(*(one.moments() for one in prepared), strict=True)
     )
@@ -254,6 +287,22 @@ class FusedNTK(TwoSampleTest):
         """The members fused where every T_m is 0."""
         mean, spread = _root_moments(prepared, 1.0)
         return fused(_scores(jnp.zeros_like(mean), mean, spread), self.sharpness)
+
+    def tabled(self, prepared: tuple, points: jax.Array) -> FusedTable | None:
+        """The members at fixed points, if these are not too many for a kernel matrix."""
+        if len(points) > _TABLED:
+            return None
+        return FusedTable(self, prepared, tuple(one.table(points) for one in prepared))
+
+    def moved(self, prepared: tuple, sample: jax.Array) -> list:
+        """v of every member, of the mean over a sample."""
+        weights = jnp.full(len(sample), 1 / len(sample), sample.dtype)
+        return _moved(prepared, SignedMeasure(sample, weights))
+
+    def apart(self, prepared: tuple, x: Any, y: Any, n_x: Any, n_y: Any) -> jax.Array:
+        """T of two samples, from what they `moved`."""
+        values = _statistics(prepared, jax.tree.map(operator.sub, x, y))
+        return _alone(self, prepared, values, 1 / n_x + 1 / n_y)
 
     def evidence(
         self, key: jax.Array, prepared: tuple | None, train: Samples, held: Samples

@@ -23,7 +23,7 @@ from ntkmmd_jax.kernels import Filtered, bin_gram, empirical_ntk, fit_filters
 from ntkmmd_jax.kernels.collection import family_bandwidths
 from ntkmmd_jax.kernels.filtered import LONGEST
 from ntkmmd_jax.kernels.units import GradientUnits, KernelUnits, RadialUnits
-from ntkmmd_jax.measure import SignedMeasure
+from ntkmmd_jax.measure import SignedMeasure, mmd2
 from ntkmmd_jax.networks import Network, Params, as_network, mlp
 from ntkmmd_jax.networks.shipped import LAWS
 from ntkmmd_jax.twosample.fused_witness import FusedWitness, UnitsWitness
@@ -64,6 +64,13 @@ class AtTimes:
     """A trained readout, at some times."""
 
     filtered: Filtered
+    traces: tuple[jax.Array, jax.Array] | None = None  # its moments, if they are known
+
+    @classmethod
+    def of(cls, *fitted: Any) -> "AtTimes":
+        """As `fit_filters` has it, with moments: products of matrices, for any number of T."""
+        filtered = fit_filters(*fitted)
+        return cls(filtered, filtered.moments())
 
     @property
     def count(self) -> int:
@@ -78,6 +85,14 @@ class AtTimes:
         rows = relabelling.weights @ relabelling.sums(self.filtered(placed))
         return relabelling.balanced(self.statistics(rows)).T, rows[relabelling.observed]
 
+    def table(self, points: jax.Array) -> jax.Array:
+        """h of fixed points, (n, m), for `weighed`."""
+        return self.filtered(points)
+
+    def weighed(self, table: jax.Array, weights: jax.Array) -> jax.Array:
+        """T(t) of weights (n,) of these points, shape (times,)."""
+        return self.statistics(weights @ table)
+
     def moved(self, measure: SignedMeasure) -> jax.Array:
         """v = Σ w_i h(z_i), shape (m,)."""
         return measure.weights @ self.filtered(measure.points)
@@ -88,7 +103,7 @@ class AtTimes:
 
     def moments(self) -> tuple[jax.Array, jax.Array]:
         """Sum and sum of squares of the weights of the χ² law of T, for every time."""
-        return self.filtered.moments()
+        return self.traces or self.filtered.moments()
 
     def witness(self, v: jax.Array, shares: jax.Array, features: tuple[int, ...]) -> UnitsWitness:
         """Σ_t share_t g_t."""
@@ -122,6 +137,15 @@ class AtStart:
         gram = sum(grams[1:], grams[0]) / len(grams)
         null = symmetric_null if bins is None else gram_null
         return null(relabelling, gram, unbiased=False).values[:, None], self.moved(measure)
+
+    def table(self, points: jax.Array) -> jax.Array:
+        """K of fixed points, centred, (n, n), for `weighed`."""
+        kernels = [empirical_ntk(self.network, at, points) for at in self.params]
+        return centred(sum(kernels[1:], kernels[0]) / len(kernels))
+
+    def weighed(self, table: jax.Array, weights: jax.Array) -> jax.Array:
+        """T_NTK of weights (n,) of these points, shape (1,)."""
+        return mmd2(table, weights)[None]
 
     def moved(self, measure: SignedMeasure) -> tuple[Params, ...]:
         """v = Σ w_i ∇f(z_i; θ0), of each."""
@@ -197,7 +221,7 @@ class Scale:
         units = RadialUnits(
             seen.landmarks, seen.width(self.position, self.law), seen.m, law=self.law
         )
-        return AtTimes(fit_filters(units, seen.points, self.times, seen.n))
+        return AtTimes.of(units, seen.points, self.times, seen.n)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -259,9 +283,9 @@ class Tangent:
             return AtStart(params, (jnp.trace(kernel), jnp.sum(kernel**2)), network=network)
         count = sum(leaf.size for leaf in jax.tree.leaves(network.trainable(params[0])[1]))
         if count * len(params) <= _FEW:
-            return AtTimes(fit_filters(GradientUnits(params, network=network), points, self.times))
+            return AtTimes.of(GradientUnits(params, network=network), points, self.times)
         units = KernelUnits(landmarks, params, network=network)
-        return AtTimes(fit_filters(units, points, self.times))
+        return AtTimes.of(units, points, self.times)
 
 
 Member = Scale | Tangent

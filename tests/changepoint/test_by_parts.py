@@ -118,6 +118,17 @@ def test_t_squared_remembers_as_frames_do():
     assert abs(float(world.remembers.time) - 3) < 4 * 8 * np.sqrt(0.75 / 40_000)
 
 
+@pytest.mark.parametrize("test", ["ntk-fuse", "gmmd"])
+def test_places_of_frames_say_what_frames_do(test):
+    """Some of them drawn twice, as in streams of blocks."""
+    frames = jnp.asarray(np.random.default_rng(0).normal(size=(300, 3)), jnp.float32)
+    key, places = jax.random.key(0), jnp.concatenate([jnp.arange(20), jnp.arange(10, 30)])
+    made = make_chart(key, ntk.make_test(test), frames, 40, standardize=True)
+    others = jnp.arange(60, 280)
+    found = made.between(frames)(key, others, places)
+    np.testing.assert_allclose(found, made(key, frames[others], frames[places]), rtol=1e-3)
+
+
 NET = ntk.NetMMD(ntk.mlp(32), batch_size=None, train_fraction=None)
 
 

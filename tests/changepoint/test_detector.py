@@ -82,6 +82,22 @@ def test_frames_in_batches_of_any_size_give_the_same(series, name):
     assert expected.alarms.any() and not expected.alarms[:20].any()
 
 
+def test_looks_of_a_fused_test_are_its_statistics(series):
+    """Which pass over the reference once, not at every look; also of a new reference."""
+    test = dataclasses.replace(ntk.FusedNTK(landmarks=16), calibration=None)
+    options = {**QUICK, "stride": 5, "threshold": 1.0, "after": "rereference", "test": test}
+    state = changepoint.init(0, series[:30], **options)
+    first = state.reference
+    for _ in range(2):
+        before, (state, report) = state, changepoint.step(state, series[30:])
+        assert before.moved is not None
+        seen, at = before.chart.standard(jnp.asarray(series[30:])), np.flatnonzero(report.looked)[0]
+        recent = seen[at - 11 : at + 1]
+        expected = before.chart(state.key, before.reference, recent)
+        np.testing.assert_allclose(report.statistics[at], expected, rtol=1e-3)
+    assert not same(before.reference, first)
+
+
 def test_step_is_pure_and_jittable(series):
     state = changepoint.init(0, series[:30], test=EXACT, **QUICK)
     expected = changepoint.step(state, series[30:])

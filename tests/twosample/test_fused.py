@@ -54,6 +54,8 @@ def test_every_labelling_against_a_single_measure(samples, name):
         measure = signed_measure(placed[order[:30]], placed[order[30:]])
         v = prepared.moved(measure)
         np.testing.assert_allclose(values[b], prepared.statistics(v), rtol=2e-3)
+        weighed = prepared.weighed(prepared.table(measure.points), measure.weights)
+        np.testing.assert_allclose(weighed, prepared.statistics(v), rtol=2e-3)
         # The witness integrates to T: Σ_t share_t T(t) = Σ w_i g(z_i).
         shares = jnp.arange(1.0, 1 + len(member.names))
         witness = prepared.witness(v, shares, (2,))
@@ -71,6 +73,18 @@ def test_moments_are_those_of_labellings(samples):
         values = prepared.labelled(relabelling, placed, signed_measure(*samples))[0]
         expected = (1 / 30 + 1 / 21) * prepared.moments()[0] * 51 / 50  # without replacement
         np.testing.assert_allclose(values.mean(0), expected, rtol=0.03)
+
+
+def test_one_statistic_by_three_routes(samples):
+    """From the samples, from what each of them adds, and from a table of their points."""
+    (x, y), test = samples, small()
+    points = jnp.concatenate(samples)
+    prepared = test.prepare(jax.random.key(3), points)
+    expected = test.statistic(jax.random.key(4), prepared, x, y)
+    parts = test.moved(prepared, x), test.moved(prepared, y)
+    np.testing.assert_allclose(test.apart(prepared, *parts, 30, 21), expected, rtol=1e-3)
+    weights = jnp.repeat(jnp.asarray([1 / 30, -1 / 21]), jnp.asarray([30, 21]))
+    np.testing.assert_allclose(test.tabled(prepared, points)(weights, 30, 21), expected, rtol=1e-3)
 
 
 def test_the_soft_maximum():
