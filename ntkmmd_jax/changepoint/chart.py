@@ -19,7 +19,7 @@ from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax.pooled import Pooled
 from ntkmmd_jax.twosample import Hotelling, NetMMD, TwoSampleTest, make_test, methods
-from ntkmmd_jax.twosample.contract import Prepared
+from ntkmmd_jax.twosample.parts import Prepared
 
 LIMIT = 5.0  # spreads: a single wild frame shall not speak for a window
 EFFECTIVE_RATE = 0.0015  # the paper's: α / window

@@ -42,8 +42,9 @@ from ntkmmd_jax.changepoint.located import locate
 from ntkmmd_jax.changepoint.segmented import Change, Segmentation
 from ntkmmd_jax.changepoint.splits import LEAST, best_split
 from ntkmmd_jax.kernels import Filtered
+from ntkmmd_jax.twosample.at_times import AtTimes
 from ntkmmd_jax.twosample.fused import FusedNTK
-from ntkmmd_jax.twosample.members import AtTimes, Scale
+from ntkmmd_jax.twosample.members import Scale
 
 COVERAGE = 0.95  # of the intervals of changes
 # Chosen by power over ten statistics and their sets, on single changes of mean, spread, correlation

@@ -28,7 +28,7 @@ import numpy as np
 from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record
-from ntkmmd_jax.twosample.fused import fused
+from ntkmmd_jax.twosample.soft_maximum import fused
 
 LEAST = 2  # bins on either side of a cut
 _DECAY = 2**-0.5  # of the lengths of intervals

@@ -36,16 +36,16 @@ from ntkmmd_jax.twosample.calibrations import (
     default_calibration,
 )
 from ntkmmd_jax.twosample.evidence import Evidence, Keys, Sample
+from ntkmmd_jax.twosample.parts import OfParts, Prepared
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.standard import in_units
 
 _PROGRAMS = 64  # compiled tests that are kept
 _STANDARD = 1  # folded into the key of a run; the other keys are split from it
-Prepared = Any  # what a test fixes without a look at labels, a pytree: θ0, bandwidths, or None
 
 
 @record
-class TwoSampleTest:
+class TwoSampleTest(OfParts):
     """Base of the tests: checks shapes in Python, then runs one jitted program.
 
     Args:
@@ -255,21 +255,6 @@ class TwoSampleTest:
     ) -> jax.Array:
         """T of one of many pairs of samples."""
         return self.compared(key, prepared, x, y).statistic()
-
-    def tabled(self, prepared: Prepared, points: jax.Array) -> Any:
-        """T of any weights of fixed points, a function (weights, n_X, n_Y); None of a test without.
-
-        It stands for `statistic` where many pairs are drawn from the same points.
-        """
-        del prepared, points
-
-    def moved(self, prepared: Prepared, sample: jax.Array) -> Any:
-        """What a sample adds to T, whatever the other; None of a test of which T is not so made."""
-        del prepared, sample
-
-    def apart(self, prepared: Prepared, x: Any, y: Any, n_x: Any, n_y: Any) -> jax.Array:
-        """T of two samples, from what they `moved`."""
-        raise NotImplementedError
 
     def scratch(self, n: int) -> int:
         """Numbers that a run of n points holds, beside points and parameters."""

@@ -1,14 +1,10 @@
 """Many networks and scales, all of the data, one exact p-value, in linear time.
 
-Every member m (see `members`) gives a statistic T_m of every labelling of one pool, on bins. Under
-H0 it is about a weighted sum of χ², whose cube root is nearly normal (Wilson & Hilferty 1931), so
-
-    z_m = (T_m^⅓ − mean) / standard deviation,   both over the pool,
-    T = (1/s) log mean_m exp(s z_m),   s the sharpness,
-
-are on one scale and one softly largest number. T of a labelling depends on arranged points and on
-the pool only, so its rank among those of the pool is exact, as of any statistic (`calibration`).
-A member that is the same for every labelling says nothing: its z is 0.
+Every member m (see `members`) gives a statistic T_m of every labelling of one pool, on bins. In
+units z_m of their spread over the pool, T is their soft maximum (`soft_maximum`). T of a labelling
+depends on arranged points and on the pool only, so its rank among those of the pool is exact, as of
+any statistic (`calibration`). A member that is the same for every labelling says nothing: its z is
+0.
 """
 
 import dataclasses
@@ -32,9 +28,9 @@ from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable
 from ntkmmd_jax.twosample.fused_witness import FusedWitness
 from ntkmmd_jax.twosample.members import Member, Scale, Seen, Tangent, as_member
 from ntkmmd_jax.twosample.scales import prepared_together
+from ntkmmd_jax.twosample.soft_maximum import fused, root_moments, z_scores, z_slopes
 from ntkmmd_jax.twosample.spoken import Members
 
-_CONSTANT = 1e-5  # standard deviation / mean of T^⅓ below which it is rounding only
 _TIE = 1e-4  # in units of z: rounding of T^⅓
 _TABLED = 4096  # points whose kernel matrix is held: 64 MiB
 
@@ -91,11 +87,11 @@ class FusedEvidence(Refittable, Comparable):
         if pool.chunk is None:
             mean, spread = roots.mean(0), roots.std(0)
         else:  # one scale for all chunks, and none of them knows which row is the observed one
-            mean, spread = _root_moments(prepared, self._sizes)
-        scores = _scores(roots, mean, spread)
+            mean, spread = root_moments(prepared, self._sizes)
+        scores = z_scores(roots, mean, spread)
         null = NullStatistics(fused(scores, test.sharpness), jnp.asarray(_TIE, scores.dtype))
         row = relabelling.observed
-        slopes = _slopes(roots[row], mean, spread)
+        slopes = z_slopes(roots[row], mean, spread)
         shares = jax.nn.softmax(test.sharpness * scores[row]) * slopes
         own = jnp.mean(~(scores < scores[row] - _TIE), axis=0)
         members = Members(values[row], scores[row], own, names=test.names)
@@ -127,8 +123,8 @@ class FusedEvidence(Refittable, Comparable):
     def witness(self) -> FusedWitness:
         """Of the members that speak loudest."""
         prepared, moved, values = self._moved()
-        roots, law = jnp.cbrt(jnp.concatenate(values)), _root_moments(prepared, self._sizes)
-        shares = jax.nn.softmax(self.test.sharpness * _scores(roots, *law)) * _slopes(roots, *law)
+        roots, law = jnp.cbrt(jnp.concatenate(values)), root_moments(prepared, self._sizes)
+        shares = jax.nn.softmax(self.test.sharpness * z_scores(roots, *law)) * z_slopes(roots, *law)
         return self._witness(prepared, moved, shares)
 
     def statistic(self) -> jax.Array:
@@ -149,40 +145,8 @@ def _statistics(prepared: tuple, moved: Any) -> list[jax.Array]:
 
 def _alone(test: "FusedNTK", prepared: tuple, values: list[jax.Array], sizes: Any) -> jax.Array:
     """T of one measure by the laws of its members, without a pool; sizes is 1/n_X + 1/n_Y."""
-    scores = _scores(jnp.cbrt(jnp.concatenate(values)), *_root_moments(prepared, sizes))
+    scores = z_scores(jnp.cbrt(jnp.concatenate(values)), *root_moments(prepared, sizes))
     return fused(scores, test.sharpness)
-
-
-def fused(scores: jax.Array, sharpness: Any) -> jax.Array:
-    """(1/s) log mean_m exp(s z_m) over the last axis."""
-    return jax.nn.logsumexp(sharpness * scores, axis=-1, b=1 / scores.shape[-1]) / sharpness
-
-
-def _root_moments(prepared: tuple, sizes: Any) -> tuple[jax.Array, jax.Array]:
-    """Mean and standard deviation of T^⅓ by the law of every member (Wilson & Hilferty); or 0."""
-    total, squares = (
-        jnp.concatenate(of) for of in zip(*(one.moments() for one in prepared), strict=True)
-    )
-    unit = jnp.cbrt(sizes * total)
-    width = 2 * squares / (9 * jnp.where(total > 0, total, 1) ** 2)  # 2/9ν
-    return unit * (1 - width), unit * jnp.sqrt(width)
-
-
-def _speaks(mean: jax.Array, spread: jax.Array) -> jax.Array:
-    return ~(spread <= _CONSTANT * mean)  # NaN speaks, and is found out
-
-
-def _scores(roots: jax.Array, mean: jax.Array, spread: jax.Array) -> jax.Array:
-    """z; 0 of members that say nothing."""
-    speaks = _speaks(mean, spread)
-    return jnp.where(speaks, (roots - mean) / jnp.where(speaks, spread, 1), 0)
-
-
-def _slopes(roots: jax.Array, mean: jax.Array, spread: jax.Array) -> jax.Array:
-    """∂z/∂T."""
-    speaks = _speaks(mean, spread)
-    floor = jnp.maximum(roots, 1e-3 * mean)
-    return jnp.where(speaks, 1 / (3 * jnp.where(speaks, floor**2 * spread, 1)), 0)
 
 
 @record
@@ -285,8 +249,8 @@ class FusedNTK(TwoSampleTest):
 
     def null_centre(self, prepared: tuple) -> jax.Array:
         """The members fused where every T_m is 0."""
-        mean, spread = _root_moments(prepared, 1.0)
-        return fused(_scores(jnp.zeros_like(mean), mean, spread), self.sharpness)
+        mean, spread = root_moments(prepared, 1.0)
+        return fused(z_scores(jnp.zeros_like(mean), mean, spread), self.sharpness)
 
     def tabled(self, prepared: tuple, points: jax.Array) -> FusedTable | None:
         """The members at fixed points, if these are not too many for a kernel matrix."""

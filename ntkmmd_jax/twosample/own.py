@@ -17,8 +17,9 @@ from ntkmmd_jax.calibration import NullStatistics
 from ntkmmd_jax.calibration.nulls import tie_tolerance
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.pooled import Pooled, pooled
-from ntkmmd_jax.twosample.contract import Prepared, TwoSampleTest
+from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.evidence import Comparable, Permuted, Pool, Refittable, Samples
+from ntkmmd_jax.twosample.parts import Prepared
 
 
 @record

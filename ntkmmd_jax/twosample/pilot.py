@@ -32,9 +32,10 @@ from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import Standard, blank_standard
 from ntkmmd_jax.networks import as_network
 from ntkmmd_jax.twosample.calibrations import Calibration
-from ntkmmd_jax.twosample.contract import Prepared, TwoSampleTest
+from ntkmmd_jax.twosample.contract import TwoSampleTest
 from ntkmmd_jax.twosample.evidence import Comparable, Evidence
 from ntkmmd_jax.twosample.ntk import NTKMMD
+from ntkmmd_jax.twosample.parts import Prepared
 from ntkmmd_jax.twosample.recipe import from_recipe, recipe
 from ntkmmd_jax.twosample.result import TwoSampleResult
 from ntkmmd_jax.twosample.taught import beside, taught

@@ -20,8 +20,9 @@ from ntkmmd_jax.kernels import Filtered
 from ntkmmd_jax.kernels.filtered import doublings, fit_doubled
 from ntkmmd_jax.kernels.units import RadialUnits
 from ntkmmd_jax.measure import SignedMeasure
+from ntkmmd_jax.twosample.at_times import AtTimes
 from ntkmmd_jax.twosample.fused_witness import FusedWitness
-from ntkmmd_jax.twosample.members import AtTimes, Member, Scale, Seen
+from ntkmmd_jax.twosample.members import Member, Scale, Seen
 
 
 @record

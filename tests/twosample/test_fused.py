@@ -11,8 +11,8 @@ import ntkmmd_jax as ntk
 from ntkmmd_jax.bins import Bins
 from ntkmmd_jax.measure import signed_measure
 from ntkmmd_jax.twosample.evidence import Pool
-from ntkmmd_jax.twosample.fused import fused
 from ntkmmd_jax.twosample.members import Seen
+from ntkmmd_jax.twosample.soft_maximum import fused
 from tests.conftest import LONG, binomial_band, rejection_rate
 
 SMALL = (ntk.Scale(0.25), ntk.Scale(0.5, law="cauchy", times=(0.0, 8.0)), ntk.Tangent(ntk.mlp(8)))
