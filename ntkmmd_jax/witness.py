@@ -18,7 +18,7 @@ from ntkmmd_jax._lib.points import points_like
 from ntkmmd_jax._lib.precision import jit, pinned
 from ntkmmd_jax._lib.quotient import displaced, quotient
 from ntkmmd_jax._lib.records import record, static
-from ntkmmd_jax._lib.tiles import tile_by_tile
+from ntkmmd_jax._lib.tiles import in_batches, tile_by_tile
 from ntkmmd_jax.measure import SignedMeasure
 from ntkmmd_jax.networks import Network, NetworkLike, Params, merged, restored, two_layer
 
@@ -132,7 +132,7 @@ def bin_gradients(
         return ravel_pytree(velocity(network, params, one))[0]
 
     measures = SignedMeasure(binned, weights)
-    return jax.lax.map(gradient, measures, batch_size=max(1, TILE // binned.shape[1]))
+    return in_batches(gradient, measures, max(1, TILE // binned.shape[1]))
 
 
 def exact_witness(network: Network, params: Params, measure: SignedMeasure) -> Witness:

@@ -1,6 +1,7 @@
 """Arrays cut into tiles of one size, the last one filled up: static shapes for `scan` and `map`."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,3 +35,22 @@ def tile_by_tile(
         return function(points)
     values = jax.lax.map(function, tiled(points, size))
     return values.reshape(-1, *values.shape[2:])[: len(points)]
+
+
+def in_batches(function: Callable[[Any], Any], rows: Any, most: int) -> Any:
+    """Apply a function to every row of a pytree, at most so many at once, in batches of one size.
+
+    `lax.map` with a `batch_size` makes a second program of what is left over, which on a CPU runs
+    beside the first: two batches of LAPACK calls can then wait for each other for ever (jaxlib
+    0.10.2, two cores). Here the last batch is filled up with the first rows, for one of each.
+    """
+    n = len(jax.tree.leaves(rows)[0])
+    if n <= most:
+        return jax.vmap(function)(rows)
+    size = even_size(n, most)
+
+    def cut(leaf: jax.Array) -> jax.Array:
+        return jnp.concatenate([leaf, leaf[: -n % size]]).reshape(-1, size, *leaf.shape[1:])
+
+    values = jax.lax.map(jax.vmap(function), jax.tree.map(cut, rows))
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:n], values)

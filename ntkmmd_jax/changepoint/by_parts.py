@@ -17,6 +17,7 @@ from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.padding import at_most, evenly, number
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.quick import soon
+from ntkmmd_jax._lib.tiles import in_batches
 from ntkmmd_jax.changepoint.by_rows import RESAMPLED, world_of
 from ntkmmd_jax.changepoint.chart import Chart, whole_windows
 from ntkmmd_jax.changepoint.dependence import Dependence
@@ -210,7 +211,7 @@ def watched(
         seen = jax.lax.dynamic_slice_in_dim(frames, count - window, window)
         return statistic(jax.random.fold_in(key, count), seen)
 
-    return jax.lax.map(look, jnp.asarray(looks), batch_size=AT_ONCE)
+    return in_batches(look, jnp.asarray(looks), AT_ONCE)
 
 
 @soon
@@ -271,7 +272,7 @@ def _pairs(
         kept = rest[evenly(n - small, other)]
         return between(k_look, kept, order[:small]), scale, order[:small]
 
-    return jax.lax.map(draw, keys, batch_size=AT_ONCE)
+    return in_batches(draw, keys, AT_ONCE)
 
 
 @jit(static_argnames=("window", "other", "looks"))

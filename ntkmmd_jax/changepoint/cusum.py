@@ -11,6 +11,7 @@ import numpy as np
 
 from ntkmmd_jax._lib.padding import number
 from ntkmmd_jax._lib.precision import jit
+from ntkmmd_jax._lib.tiles import in_batches
 from ntkmmd_jax.changepoint.by_parts import (
     near,
     trusted_by,
@@ -132,7 +133,7 @@ def _gains_by_rows(
         gains = (jax.vmap(look)(jnp.asarray(looks)) - kept_of_link) * growth / scale
         return gains + link + _shared(world, some), scale
 
-    return jax.lax.map(run, keys, batch_size=AT_ONCE)
+    return in_batches(run, keys, AT_ONCE)
 
 
 def _links(world: World, window: int, held: int) -> tuple[jax.Array, jax.Array]:

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 from ntkmmd_jax._lib import padding
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record
+from ntkmmd_jax._lib.tiles import in_batches
 from ntkmmd_jax.changepoint.dependence import Dependence, dependence
 from ntkmmd_jax.changepoint.rows import grown
 
@@ -212,7 +213,7 @@ def window_draws(key: jax.Array, world: World, *, window: int, draws: int) -> tu
         of_window = world.kernel(i[:, None], i, lags[:, None] - lags).mean()
         return of_window - 2 * gaps[i].mean() + weights @ gaps
 
-    values = jax.lax.map(value, (numbers[:, :window], gaps, weights), batch_size=_AT_ONCE)
+    values = in_batches(value, (numbers[:, :window], gaps, weights), _AT_ONCE)
     own = Moments(values.mean(), values.std())
     return own.standard(values, scales), scales
 
@@ -262,10 +263,10 @@ def stream_draws(
         return first, second
 
     keys = jax.random.split(k_pilot, draws)
-    first, second = jax.lax.map(moments_of, keys, batch_size=_AT_ONCE)
+    first, second = in_batches(moments_of, keys, _AT_ONCE)
     looks = draws * (pilots - window + 1)
     mean = first.sum(0) / looks
     own = Moments(mean, jnp.sqrt(second.sum(0) / looks - mean**2))
     keys = jax.random.split(k_run, draws)
-    _, _, z, scales = jax.lax.map(lambda key: run(key, own, horizon), keys, batch_size=_AT_ONCE)
+    _, _, z, scales = in_batches(lambda key: run(key, own, horizon), keys, _AT_ONCE)
     return z, scales

@@ -18,6 +18,7 @@ from ntkmmd_jax._lib.points import as_points, check_finite
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.tiles import in_batches
 from ntkmmd_jax.changepoint.chart import Chart, chart_test, make_chart
 from ntkmmd_jax.changepoint.state import check_sizes
 from ntkmmd_jax.twosample.pilot import AT_ONCE
@@ -86,4 +87,4 @@ def _contrasts(
         both = jax.lax.dynamic_slice_in_dim(frames, time - window, 2 * window)
         return chart(jax.random.fold_in(key, time), both[:window], both[window:])
 
-    return jax.lax.map(look, times, batch_size=AT_ONCE)
+    return in_batches(look, times, AT_ONCE)

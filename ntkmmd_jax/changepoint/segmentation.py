@@ -36,6 +36,7 @@ from ntkmmd_jax._lib.progress import track, working
 from ntkmmd_jax._lib.ranks import normal_scores
 from ntkmmd_jax._lib.records import record
 from ntkmmd_jax._lib.telling import warn
+from ntkmmd_jax._lib.tiles import in_batches
 from ntkmmd_jax.calibration import check_level, check_reach
 from ntkmmd_jax.changepoint.cutting import MOST, Binning, binning
 from ntkmmd_jax.changepoint.located import locate
@@ -188,7 +189,7 @@ def bin_grams(key: jax.Array, frames: jax.Array, *, size: int) -> tuple[tuple, j
         def sums(points: jax.Array) -> jax.Array:
             return filtered(points).sum(0)
 
-        vectors = jax.lax.map(sums, placed, batch_size=max(1, _AT_ONCE // size))
+        vectors = in_batches(sums, placed, max(1, _AT_ONCE // size))
         vectors = vectors - vectors.mean(0)
         return filtered.filtered(vectors) @ vectors.T
 

@@ -28,6 +28,7 @@ import numpy as np
 from ntkmmd_jax import calibration
 from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.records import record
+from ntkmmd_jax._lib.tiles import in_batches
 from ntkmmd_jax.twosample.soft_maximum import fused
 
 LEAST = 2  # bins on either side of a cut
@@ -89,7 +90,7 @@ def cut_statistics(gram: jax.Array, orders: jax.Array, cuts: jax.Array) -> jax.A
         mmd2 = xx / before**2 + yy / after**2 - 2 * xy / (before * after)
         return before * after / (before + after) * mmd2
 
-    return jax.lax.map(of_order, orders, batch_size=_AT_ONCE)
+    return in_batches(of_order, orders, _AT_ONCE)
 
 
 def _running(rows: jax.Array) -> jax.Array:

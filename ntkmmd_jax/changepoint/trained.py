@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from ntkmmd_jax._lib.quick import soon
+from ntkmmd_jax._lib.tiles import in_batches
 from ntkmmd_jax.changepoint.by_parts import near
 from ntkmmd_jax.changepoint.by_rows import of_rows
 from ntkmmd_jax.changepoint.chart import Chart
@@ -75,7 +76,7 @@ def _by_exact(
         seen = reference[resampled(k_window, block, n, window)]
         return jnp.stack([one(k_look, kept, seen) for one in (chart, exact)]) ** 2
 
-    trained, plain = jax.lax.map(squares, keys, batch_size=AT_ONCE).sum(0)
+    trained, plain = in_batches(squares, keys, AT_ONCE).sum(0)
     return jnp.sqrt(trained / plain)
 
 

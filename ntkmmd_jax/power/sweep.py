@@ -20,6 +20,7 @@ from jax.sharding import Mesh
 from ntkmmd_jax._lib.keys import as_key
 from ntkmmd_jax._lib.progress import replica_bar
 from ntkmmd_jax._lib.telling import warn
+from ntkmmd_jax._lib.tiles import even_size
 from ntkmmd_jax.power.checkpoint import Checkpoint
 from ntkmmd_jax.power.fingerprint import configuration
 from ntkmmd_jax.power.grid import Cell, cells_of
@@ -102,7 +103,9 @@ def power_sweep(
             finished, seconds = int(all_finished[c]), float(all_seconds[c])
             counts, stops = np.asarray(all_counts[c]), all_stops[c]
             bar.start(cell.point, finished)
-            size = batch_size or _even(-(-n_runs // mesh.size), _batch_size(cell, samples[c], mesh))
+            size = batch_size or even_size(
+                -(-n_runs // mesh.size), _batch_size(cell, samples[c], mesh)
+            )
             rounds = _rounds(n_runs, size * mesh.size)
             while finished < n_runs:
                 start = time.perf_counter()
@@ -127,14 +130,9 @@ def power_sweep(
     return PowerTable(rows)
 
 
-def _even(replicas: int, most: int) -> int:
-    """The size of batches of at most so many, the last of which, run whole, is nearly full."""
-    return -(-replicas // -(-replicas // most))
-
-
 def _rounds(n_runs: int, at_once: int) -> int:
     """Batches per dispatch: few dispatches, all of one length, so that they share a program."""
-    return _even(-(-n_runs // at_once), _ROUND)
+    return even_size(-(-n_runs // at_once), _ROUND)
 
 
 def _as_tests(tests: Mapping | Sequence[str]) -> dict[str, TwoSampleTest]:

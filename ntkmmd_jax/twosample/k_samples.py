@@ -23,6 +23,7 @@ from ntkmmd_jax._lib.precision import jit
 from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import standard_of
+from ntkmmd_jax._lib.tiles import in_batches
 from ntkmmd_jax.calibration import centred, check_level, check_reach, labellings, pvalue
 from ntkmmd_jax.calibration.nulls import tie_tolerance
 from ntkmmd_jax.kernels import empirical_ntk
@@ -199,7 +200,7 @@ def _run(
     def permuted(key: jax.Array) -> jax.Array:
         return jnp.sum(shares * distances(own[:, jnp.argsort(jax.random.bits(key, (n,)))]))
 
-    null = jax.lax.map(permuted, jax.random.split(k_all, n_permutations), batch_size=8)
+    null = in_batches(permuted, jax.random.split(k_all, n_permutations), 8)
     rows, columns = np.triu_indices(k, 1)
 
     def of_pair(pair: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
@@ -216,7 +217,7 @@ def _run(
             rank = jnp.zeros(n, int).at[jnp.argsort(bits)].set(jnp.arange(n))
             return distance(in_pair & (rank < jnp.asarray(counts)[i]))
 
-        null = jax.lax.map(permuted, jax.random.split(key, n_permutations), batch_size=8)
+        null = in_batches(permuted, jax.random.split(key, n_permutations), 8)
         return pvalue(distance(own[i]), null, tie_tolerance(null))
 
     keys = jax.random.split(k_pairs, len(rows))

@@ -6,6 +6,7 @@ from typing import Any, Self
 import jax
 
 from ntkmmd_jax._lib.records import record, static
+from ntkmmd_jax._lib.tiles import in_batches
 from ntkmmd_jax.calibration import NullStatistics, labellings
 from ntkmmd_jax.calibration.nulls import tie_tolerance
 from ntkmmd_jax.measure import SignedMeasure, mean_gap, split_sizes
@@ -103,7 +104,7 @@ class WitnessTest(TwoSampleTest):
             return mean_gap(learned(train_weights)(test_points), test_weights)
 
         weights = (on_train.weights, on_test.weights)
-        values = jax.lax.map(statistic, weights, batch_size=_RETRAIN)
+        values = in_batches(statistic, weights, _RETRAIN)
         witness = learned(on_train.weights[on_train.observed])
         null = NullStatistics(values, tie_tolerance(values))
         return Permuted(null, on_test.observed, witness)

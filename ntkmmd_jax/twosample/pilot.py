@@ -30,6 +30,7 @@ from ntkmmd_jax._lib.progress import working
 from ntkmmd_jax._lib.quick import soon
 from ntkmmd_jax._lib.records import record, static
 from ntkmmd_jax._lib.standard import Standard, blank_standard
+from ntkmmd_jax._lib.tiles import in_batches
 from ntkmmd_jax.networks import as_network
 from ntkmmd_jax.twosample.calibrations import Calibration
 from ntkmmd_jax.twosample.contract import TwoSampleTest
@@ -186,7 +187,7 @@ def _report(
         return pilot.statistic(k_train, block, sample)
 
     many = samples[None] if single else samples
-    statistics = jax.lax.map(one, (jax.random.split(key, len(many)), many), batch_size=AT_ONCE)
+    statistics = in_batches(one, (jax.random.split(key, len(many)), many), AT_ONCE)
     pvalues = jax.vmap(partial(calibration.pvalue, null=pilot.null))(statistics)
     if single:
         statistics, pvalues = statistics[0], pvalues[0]
@@ -230,7 +231,7 @@ def pair_statistics(
         k_blocks, k_train = jax.random.split(key)
         return statistic(k_train, *blocks(k_blocks, reference, sizes, contiguous))
 
-    return jax.lax.map(draw, keys, batch_size=AT_ONCE)
+    return in_batches(draw, keys, AT_ONCE)
 
 
 def pilot_null(

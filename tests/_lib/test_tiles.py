@@ -1,8 +1,9 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ntkmmd_jax._lib.tiles import even_size, tile_by_tile, tiled
+from ntkmmd_jax._lib.tiles import even_size, in_batches, tile_by_tile, tiled
 
 
 @pytest.mark.parametrize(("n", "size"), [(1, 1), (7, 3), (9, 3), (5, 8)])
@@ -28,3 +29,19 @@ def test_tile_by_tile_is_the_function(n):
     x = jnp.arange(3.0 * n).reshape(n, 3)
     np.testing.assert_array_equal(tile_by_tile(lambda x: x.sum(1), x, 4), x.sum(1))
     np.testing.assert_array_equal(tile_by_tile(lambda x: 2 * x, x, 4), 2 * x)
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 13])
+def test_batches_are_of_one_size_and_the_function_is_made_once(n):
+    """What is left over is no program of its own, beside which another would run."""
+    keys, x = jax.random.split(jax.random.key(0), n), jnp.arange(3.0 * n).reshape(n, 3)
+    shapes = []
+
+    def function(row):
+        shapes.append(row[1].shape)
+        return {"uniform": jax.random.uniform(row[0]), "double": 2 * row[1]}
+
+    found, made = in_batches(function, (keys, x), 4), len(shapes)
+    np.testing.assert_array_equal(found["double"], 2 * x)
+    np.testing.assert_array_equal(found["uniform"], jax.vmap(jax.random.uniform)(keys))
+    assert made == 1

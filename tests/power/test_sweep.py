@@ -86,15 +86,6 @@ def test_accelerators_take_as_many_as_the_roofline_asks_for(n, wanted):
     assert sweep_module._batch_size(cell, samples, cpu) <= 4  # what a core's cache holds
 
 
-@pytest.mark.parametrize(("replicas", "most"), [(600, 512), (512, 512), (7, 3), (5, 100), (1, 1)])
-def test_batches_are_of_equal_size(replicas, most):
-    """As few as there can be, and of what the last one lacks none would lack one more."""
-    size = sweep_module._even(replicas, most)
-    batches = -(-replicas // size)
-    assert size <= most and batches == -(-replicas // most)
-    assert batches * size - replicas < batches
-
-
 def test_a_cell_is_the_plain_loop(table):
     """Replica r of cell c by hand, with the key that the design promises."""
     cell_key = jax.random.fold_in(jax.random.key(0), 1)
