@@ -9,6 +9,7 @@ import pytest
 import ntkmmd_jax as ntk
 from ntkmmd_jax import datasets
 from ntkmmd_jax.twosample.together import together
+from tests.processes import answer, launch
 
 SMALL = ntk.C2ST(network=ntk.mlp((8, 8), train_readout=True), epochs=2, batch_size=16)
 BY_ACCURACY = dataclasses.replace(SMALL, score="accuracy")
@@ -69,3 +70,22 @@ def test_sizes_are_refused_as_by_each(samples):
     x, y = samples
     with pytest.raises(ValueError, match="held-out"):
         together([SMALL, BY_ACCURACY], jax.random.key(0), x[:2], y[:2])
+
+
+TWO_THREADS = """
+import os
+os.environ |= {"NPROC": "2", "OPENBLAS_NUM_THREADS": "1"}  # of XLA's pool, and LAPACK's own
+from ntkmmd_jax import changepoint
+tests = {name: ntk.make_test(name) for name in ("hotelling", "scf")}
+about = {"n": 60, "n_runs": 256, "progress": False}
+table = ntk.power_sweep(0, tests, ntk.datasets.mean_shift, {"delta": [2.0], "dim": [50]}, **about)
+frames = jax.random.normal(jax.random.key(0), (600, 50))
+state = changepoint.init(0, frames, window=50, test="hotelling", arl=1000)
+print(json.dumps([row.power for row in table.rows] + [float(state.threshold)]))
+"""
+
+
+def test_lapack_calls_do_not_wait_for_each_other():
+    """Two batches of them side by side did, for ever, on two threads: of two tests, of a map."""
+    hotelling, _, threshold = answer(launch(TWO_THREADS))
+    assert hotelling > 0.9 and threshold > 50
