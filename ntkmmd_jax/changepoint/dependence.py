@@ -184,7 +184,9 @@ def _autoregression(
     weights, left = (jnp.concatenate([a[None], b]) for a, b in zip(none, found, strict=True))
     orders = jnp.arange(_ORDERS + 1)
     aic = points * jnp.log(left) / step.astype(c.dtype) + 2 * orders.astype(c.dtype)
-    order = jnp.argmin(jnp.where(orders * step < count, aic, jnp.inf))
+    # Half of the correlation is left after a frame: no chance, however few such steps there are.
+    asked = (orders * step < count) & ((orders > 0) | (step == 1))
+    order = jnp.argmin(jnp.where(asked, aic, jnp.inf))
 
     def extend(last: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array]:
         ahead = jnp.clip(weights[order] @ last, -1, 1)

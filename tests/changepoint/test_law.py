@@ -324,3 +324,12 @@ def test_blocks_of_whole_periods():
     frames = frames + 0.2 * rng.normal(size=frames.shape)
     found = changepoint.scan(0, frames, reference=800, window=100, shortest=10, test=EXACT)
     assert not found.alarms.any()
+
+
+def test_a_walk_is_not_taken_for_independent_frames():
+    """Half of its correlation lasts so long that few steps are left to tell the order by."""
+    for seed in range(30):
+        walk = np.random.default_rng(seed).normal(size=(600, 1)).cumsum(0)
+        x = jnp.asarray((walk - walk.mean()) / walk.std(), jnp.float32)
+        found = dependence(x @ x.T, 50)
+        assert found.order > 0 and found.block(600) > 100
