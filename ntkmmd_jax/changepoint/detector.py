@@ -203,6 +203,11 @@ def _check_options(
             f"{beside(learned)}; "
             f"{WINDOWS} windows ({WINDOWS * window} frames) or more are best"
         )
+    if threshold is None and not np.ptp(np.asarray(reference), axis=0).any():
+        raise ValueError(
+            f"the reference stands still: its {len(reference)} frames are all the same, and do not "
+            "say how far frames go while nothing changes; take others, or give a threshold"
+        )
     if arl is not None and threshold is not None:
         raise ValueError(f"give arl or threshold, not both; got {arl} and {threshold}")
     if arl is not None and not 2 * window < arl < float("inf"):

@@ -90,6 +90,16 @@ def test_bad_options(series, options, message):
         changepoint.scan(0, series, **given)
 
 
+def test_a_reference_that_stands_still(series):
+    """It has no spread of its own, by which to find a threshold; one that is given will do."""
+    still = series.copy()
+    still[:30] = still[0]
+    about = {"reference": 30, "test": EXACT, **QUICK}
+    assert changepoint.scan(0, still, **about).alarms.all()
+    with pytest.raises(ValueError, match="30 frames are all the same"):
+        changepoint.scan(0, still, **about | {"threshold": None})
+
+
 def test_bad_series(series):
     broken = series.copy()
     broken[70, 1] = np.inf
