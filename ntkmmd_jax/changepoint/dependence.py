@@ -12,12 +12,19 @@ A series that swings cancels in its windows: V_L is a small difference of large 
 line between steps may even make negative. There c_h are the sums as they are, times 1 − h/H, which
 are positive definite: no V_L is below 0. And memory counts |c_h|, since a swing is remembered.
 
+A single coordinate among many, or a few features, may remember longer than all others. What c_h
+have beyond that fit is held against decays of many lengths τ, and the one that stands out most, by
+more than chance, is added: A exp(−h/τ), less the 2Aτ/N by which it lowers all sums. And blocks are
+as long as these features remember: for ρ^h, (1 + ρ)/(1 − ρ) is not only Σ c_h / c_0, a mean over
+all features, but also 2 Σ h c_h / Σ c_h − 1 over h > 0, to which only those that remember add.
+
 Frames without memory may still be large or small together, as returns of a market are. Most
 features do not see it, but T does: what is as large as the frames of a window varies as the mean of
 |φ|² over them. So autocorrelations of |φ|² are summed, too, up to the first lag that is six times
 their sum (Madras & Sokal); if that says more than features do, by what chance does not reach.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +39,9 @@ _BLOCK = 4.0  # times the memory: frames of a block that shares little with its 
 _SWING = 0.05  # of c_0: a series with some c_h as far below 0 swings, if chance does not reach it
 _LEAST = 0.02  # of V_L by a taper, that a swing leaves of it
 _CHANCE = 4.0  # standard errors of a c_h of independent frames
-_CERTAIN = 3.0  # standard errors of a sum of autocorrelations of independent frames
+_CERTAIN = 3.0  # standard errors of a sum of autocorrelations, beyond which it is no chance
+_DECAYS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)  # τ in frames, of what few features remember
+_LONGER = 1.5  # times as long as all features, from which on some are said to remember longer
 _SUMMED = 6.0  # lags in a sum of autocorrelations, over the sum
 
 
@@ -43,6 +52,7 @@ class Dependence:
     covariances: jax.Array  # (lags,) c_0, c_1, …
     order: jax.Array  # () of the autoregression; 0: none was found
     spread: Any = 1.0  # () Σ of autocorrelations of |φ|², if beyond those of φ
+    slowest: Any = 1.0  # () of the few features that remember longer than others; 1: there are none
     swing: Any = None  # (lags,) c_h as they are, without a taper; None: c_0, c_1, … above
 
     def mean(self, length: jax.Array | int) -> jax.Array:
@@ -76,12 +86,12 @@ class Dependence:
 
     @property
     def memory(self) -> jax.Array:
-        """Likewise, of the features or of the spread that lasts longer."""
-        return jnp.maximum(self.time, self.spread)
+        """Likewise, of the features, a few of them, or the spread: whatever lasts longest."""
+        return jnp.maximum(jnp.maximum(self.time, self.slowest), self.spread)
 
     def block(self, most: int | jax.Array) -> jax.Array:
         """Frames of a block that shares little with its neighbours; 1 of independent frames."""
-        independent = (self.order == 0) & (self.spread == 1)
+        independent = (self.order == 0) & (self.spread == 1) & (self.slowest == 1)
         wanted = jnp.where(independent, 1.0, jnp.ceil(_BLOCK * self.memory))
         return jnp.clip(wanted.astype(jnp.int32), 1, most)
 
@@ -109,7 +119,7 @@ def dependence(gram: jax.Array, lags: int, n: Any = None) -> Dependence:
     more = (spread > 1) & ~swings & (jnp.sum(slow) > jnp.sum(fitted.covariances) + error)
     covariances = jnp.where(more, slow, fitted.covariances)
     swing = jnp.where(swings, _known(c, lags), covariances)
-    return Dependence(covariances, fitted.order, spread, swing)
+    return Dependence(covariances, fitted.order, spread, fitted.slowest, swing)
 
 
 def _products(product: Callable, n: Any, places: int) -> jax.Array:
@@ -129,13 +139,53 @@ def _fitted(
         total = jnp.maximum(2 * jnp.sum(fitted[0]) - variance, variance)
         return _autoregression(c + jnp.minimum(total / size, variance / 4), count, points, lags)
 
-    none = jnp.zeros(lags, c.dtype).at[0].set(variance), jnp.zeros((), jnp.int32)
-    covariances, order = jax.lax.fori_loop(0, 3, refit, none)
+    zero = jnp.zeros((), jnp.int32)
+    none = jnp.zeros(lags, c.dtype).at[0].set(variance), zero, zero
+    covariances, order, reach = jax.lax.fori_loop(0, 3, refit, none)
     taper = jnp.maximum(1 - jnp.arange(lags) / count, 0).astype(c.dtype)
     swinging = taper * _known(c, lags)
     depth = jnp.maximum(_SWING, _CHANCE / jnp.sqrt(points)) * variance
     swings = (order > 0) & (jnp.min(covariances) < -depth)
-    return Dependence(jnp.where(swings, swinging, covariances), order), swings
+    steady = _with_decay(covariances, c, count, points, size, reach)
+    covariances = jnp.where(swings, swinging, steady)
+    found = Dependence(covariances, order)
+    slowest = jnp.where(swings, 1, _slowest(found, points))
+    return dataclasses.replace(found, slowest=slowest), swings
+
+
+def _slowest(found: Dependence, points: jax.Array) -> jax.Array:
+    """How long those features remember that do; 1 if no longer than others, or by chance."""
+    sizes = jnp.abs(found.covariances)
+    h = jnp.arange(len(sizes), dtype=sizes.dtype)
+    lag = jnp.sum(h * sizes) / jnp.maximum(jnp.sum(sizes[1:]), jnp.finfo(sizes.dtype).tiny)
+    chance = _CHANCE * 2 * jnp.sqrt(2 * lag / points)
+    few = (2 * lag - 1 > _LONGER * found.time) & (found.time - 1 > chance)
+    return jnp.where(few, 2 * lag - 1, 1)
+
+
+def _with_decay(
+    fitted: jax.Array, c: jax.Array, count: jax.Array, points: jax.Array, size: Any, reach: Any
+) -> jax.Array:
+    """With a decay beyond the first c_h, through which the fit goes, if one stands out."""
+    variance, time = c[0], 2 * jnp.sum(fitted) / c[0] - 1
+    h, lag = jnp.arange(len(c)), jnp.arange(len(fitted))
+    far, near = h.astype(c.dtype), lag.astype(c.dtype)
+    fit = jnp.where(h < len(fitted), fitted[jnp.minimum(h, len(fitted) - 1)], 0)
+    beyond = (h > reach) & (h < count)
+    rest = jnp.where(beyond, c + time * variance / size - fit, 0)
+
+    def of_decay(tau: jax.Array) -> tuple[jax.Array, jax.Array]:
+        decay = jnp.where(beyond, jnp.exp(-far / tau) - 2 * tau / size, 0)
+        squares = jnp.sum(decay**2)
+        error = time * variance * jnp.sqrt(squares / points)
+        return decay @ rest / squares, decay @ rest / error
+
+    taus, half = jnp.asarray(_DECAYS, c.dtype), number(count) / 2
+    shares, certain = jax.vmap(of_decay)(taus)
+    best = jnp.argmax(jnp.where(taus < half, certain, -jnp.inf))
+    found, tau = (taus[best] < half) & (certain[best] > _CERTAIN), taus[best]
+    share = jnp.where(found, jnp.clip(shares[best], 0, variance), 0)
+    return fitted + share * jnp.where(lag > reach, jnp.exp(-near / tau), 2 * tau / size)
 
 
 def _lasting(
@@ -163,8 +213,8 @@ def _up_to(last: jax.Array, c: jax.Array, lags: int, size: Any) -> jax.Array:
 
 def _autoregression(
     c: jax.Array, count: jax.Array, points: jax.Array, lags: int
-) -> tuple[jax.Array, jax.Array]:
-    """The one of least AIC that the first so many c_0, c_1, … determine, and its covariances."""
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Covariances of the one of least AIC that c_0, c_1, … determine, its order, and its reach."""
     half = (c[1:] < c[0] / 2) & (jnp.arange(1, len(c)) < count)
     step = 1 + jnp.where(half.any(), jnp.argmax(half), count - 2)
     lag = jnp.arange(_ORDERS)
@@ -198,7 +248,7 @@ def _autoregression(
     coarse = c[0] * jnp.concatenate([jnp.ones(1, c.dtype), rest])
     h = jnp.arange(lags)
     covariances = jnp.where(h <= order * step, _known(c, lags), _between(coarse, h, step))
-    return covariances, order.astype(jnp.int32)
+    return covariances, order.astype(jnp.int32), (order * step).astype(jnp.int32)
 
 
 def _between(coarse: jax.Array, h: jax.Array, step: jax.Array) -> jax.Array:

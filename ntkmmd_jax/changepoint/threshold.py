@@ -62,6 +62,7 @@ class Threshold:
     doubt: jax.Array  # () standard error of the logarithm of the rate of false alarms
     memory: jax.Array  # () frames that say as much as one independent frame
     spread: jax.Array  # () as many, if that is how long frames are large or small together; or 1
+    slowest: jax.Array  # () as many, if few features remember so long; or 1
     block: jax.Array  # () frames that share little with those before them
 
 
@@ -96,7 +97,8 @@ def trusted(
     both = jnp.hypot(error, fall / math.log(ratio) / jnp.sqrt(jnp.asarray(alarms, error.dtype)))
     ends = centre + value * jnp.exp(1.96 * both * jnp.array([-1.0, 1.0], pair.dtype))
     doubt, known = error * math.log(ratio) / fall, world.remembers
-    return Threshold(pair[0], ends, moments, doubt, known.memory, known.spread, world.block)
+    lasting = known.memory, known.spread, jnp.asarray(known.slowest)
+    return Threshold(pair[0], ends, moments, doubt, *lasting, world.block)
 
 
 def look_counts(length: int, first: int, stride: int) -> np.ndarray:
@@ -109,7 +111,7 @@ def given(value: Any, window: int) -> Threshold:
     plain = Moments(jnp.zeros(window), jnp.ones(window))
     value = jnp.asarray(value, jnp.result_type(float))
     one = jnp.ones(())
-    return Threshold(value, jnp.stack([value, value]), plain, 0 * one, one, one, one)
+    return Threshold(value, jnp.stack([value, value]), plain, 0 * one, one, one, one, one)
 
 
 def by_streams(
@@ -160,7 +162,11 @@ def warn_if_doubtful(
         return
     needed = math.ceil(frames * (min(doubt, 1) / _DOUBT) ** 2 / 10) * 10
     factor = f"{math.exp(2 * doubt):.1f}" if doubt < 1 else "more than 7"
-    kind = " (they are large or small together for so long)" if together else ""
+    kind = ""
+    if together:
+        kind = " (they are large or small together for so long)"
+    elif float(found.slowest) > 1:
+        kind = " (some of their coordinates or features do, longer than others)"
     low, high = (float(end) for end in found.interval)
     enough = math.ceil((frames + learned) / frames * max(needed, enough))
     warn(

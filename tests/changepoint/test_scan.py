@@ -95,7 +95,7 @@ def test_a_reference_that_stands_still(series):
     still = series.copy()
     still[:30] = still[0]
     about = {"reference": 30, "test": EXACT, **QUICK}
-    assert changepoint.scan(0, still, **about).alarms.all()
+    assert changepoint.scan(0, still, **about).alarms.any()
     with pytest.raises(ValueError, match="30 frames are all the same"):
         changepoint.scan(0, still, **about | {"threshold": None})
 
