@@ -7,7 +7,7 @@ python benchmarks/false_alarms.py arl [references] [streams] [wanted] [cells]
 streams as long as that: so many references, with so many streams each, by `init` and `step` as they
 ship. Cells are chosen by charts=ntk,all (or any method), pools=300,600,2000, windows=50,100,
 dims=5,50 and laws=Gaussian,t(3),AR(.5),AR(.8); there is "returns", too, whose spread comes in
-episodes. Errors are those between references; "warned" is the share of references that are told to
+episodes, and "one slow", an AR(.9) beside coordinates that do not remember. Errors are those between references; "warned" is the share of references that are told to
 be too short, and the last column leaves those out. Charts that call LAPACK (hotelling) are many
 times faster with OPENBLAS_NUM_THREADS=1.
 
@@ -73,12 +73,20 @@ def returns(key: jax.Array, n: int, d: int) -> jax.Array:
     return jax.lax.scan(take, jnp.ones(d), jax.random.normal(key, (n, d)))[1]
 
 
+def one_slow(key: jax.Array, n: int, d: int) -> jax.Array:
+    """Without memory but for the first coordinate, an autoregression of .9."""
+    k_others, k_first = jax.random.split(key)
+    x = jax.random.normal(k_others, (n, d))
+    return x.at[:, :1].set(autoregression(0.9)(k_first, n, 1))
+
+
 SOURCES: dict[str, Callable[[jax.Array, int, int], jax.Array]] = {
     "Gaussian": lambda key, n, d: jax.random.normal(key, (n, d)),
     "t(3)": lambda key, n, d: jax.random.t(key, 3.0, (n, d)),
     "AR(.5)": autoregression(0.5),
     "AR(.8)": autoregression(0.8),
     "returns": returns,
+    "one slow": one_slow,
 }
 LAWS = "Gaussian,t(3),AR(.5),AR(.8)"
 

@@ -5,7 +5,8 @@
 Made up, since no such recordings can be shipped: an accelerometer of someone who walks and then
 runs, a heartbeat with breath whose amplitude doubles, slow temperatures that are rounded and have
 a constant column, counts of events, moving averages, a swing of which windows hold two whole
-periods, the same with six harmonics, and returns whose spread comes in episodes. 2,400 frames, of
+periods, the same with six harmonics, returns whose spread comes in episodes, and a machine of which
+two of twenty sensors are slow. 2,400 frames, of
 which the first 800 are the reference; from 1,800 on all is different. Windows of 100 frames, a look
 at every tenth, level 1 % a look: `scan` as it ships.
 """
@@ -101,8 +102,15 @@ def returns(rng: np.random.Generator) -> np.ndarray:
     return frames + 0.7 * LATE[:, None]
 
 
+def machine(rng: np.random.Generator) -> np.ndarray:
+    """Twenty sensors: vibrations that do not remember, two temperatures that do; then two shake."""
+    slow = 60 + 5 * _remembering(rng, 2, 0.97)
+    shaking = rng.normal(size=(FRAMES, 18)) * np.where(LATE[:, None] & (np.arange(18) < 2), 2, 1)
+    return np.c_[slow, 1e-3 * shaking]
+
+
 SENSORS: tuple[Callable[[np.random.Generator], np.ndarray], ...] = (
-    walk, heartbeat, temperatures, counts, averages, swing, harmonics, returns,
+    walk, heartbeat, temperatures, counts, averages, swing, harmonics, returns, machine,
 )  # fmt: skip
 
 
