@@ -7,9 +7,10 @@ python benchmarks/false_alarms.py arl [references] [streams] [wanted] [cells]
 streams as long as that: so many references, with so many streams each, by `init` and `step` as they
 ship. Cells are chosen by charts=ntk,all (or any method), pools=300,600,2000, windows=50,100,
 dims=5,50 and laws=Gaussian,t(3),AR(.5),AR(.8); there is "returns", too, whose spread comes in
-episodes, and "one slow", an AR(.9) beside coordinates that do not remember. Errors are those between references; "warned" is the share of references that are told to
-be too short, and the last column leaves those out. Charts that call LAPACK (hotelling) are many
-times faster with OPENBLAS_NUM_THREADS=1.
+episodes, and "one slow", an AR(.9) beside coordinates that do not remember. Errors are those
+between references; "warned" is the share of references that are told to be too short, and the last
+column leaves those out. Charts that call LAPACK (hotelling) are many times faster with
+OPENBLAS_NUM_THREADS=1.
 
 With record=FILE cells are kept there, with the commit that they are of, and the tables of the docs
 are drawn from it (docs/_hooks/charts.py); cells that it has of this commit are not run again.
