@@ -41,6 +41,7 @@ _LEAST = 0.02  # of V_L by a taper, that a swing leaves of it
 _CHANCE = 4.0  # standard errors of a c_h of independent frames
 _CERTAIN = 3.0  # standard errors of a sum of autocorrelations, beyond which it is no chance
 _DECAYS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)  # τ in frames, of what few features remember
+_LITTLE = 1.25  # frames that an autoregression says to be remembered, if it may be by chance
 _LONGER = 1.5  # times as long as all features, from which on some are said to remember longer
 _SUMMED = 6.0  # lags in a sum of autocorrelations, over the sum
 
@@ -109,9 +110,10 @@ def dependence(gram: jax.Array, lags: int, n: Any = None) -> Dependence:
     norms = jnp.diagonal(gram)
     # Independent products behind a c_h: N for each dimension in which the features spread.
     squares = (jnp.sum(gram**2) - jnp.sum(norms**2)) / (size * (size - 1))
-    points = size * jnp.clip((jnp.sum(norms) / size) ** 2 / squares, 1, 50)
+    features = jnp.clip((jnp.sum(norms) / size) ** 2 / squares, 1, size)
+    points = size * jnp.minimum(features, 50)
     c = _products(lambda i, j: gram[i, j], n, len(gram))
-    fitted, swings = _fitted(c, known, points, lags, size)
+    fitted, swings = _fitted(c, known, points, size * features, lags, size)
     norms = cleared(norms - mean(norms, n), n)
     of_norms = _products(lambda i, j: norms[i] * norms[j], n, len(gram))
     spread, last = _lasting(of_norms, fitted.time, known, size)
@@ -130,7 +132,7 @@ def _products(product: Callable, n: Any, places: int) -> jax.Array:
 
 
 def _fitted(
-    c: jax.Array, count: jax.Array, points: jax.Array, lags: int, size: Any
+    c: jax.Array, count: jax.Array, points: jax.Array, all_points: jax.Array, lags: int, size: Any
 ) -> tuple[Dependence, jax.Array]:
     """By an autoregression; or as c_h are, if the series swings."""
     variance = c[0]
@@ -146,31 +148,37 @@ def _fitted(
     swinging = taper * _known(c, lags)
     depth = jnp.maximum(_SWING, _CHANCE / jnp.sqrt(points)) * variance
     swings = (order > 0) & (jnp.min(covariances) < -depth)
-    steady = _with_decay(covariances, c, count, points, size, reach)
+    steady, stands_out = _with_decay(covariances, c, count, all_points, size, reach)
     covariances = jnp.where(swings, swinging, steady)
     found = Dependence(covariances, order)
-    slowest = jnp.where(swings, 1, _slowest(found, points))
+    slowest = jnp.where(swings, 1, _slowest(found, all_points, stands_out))
     return dataclasses.replace(found, slowest=slowest), swings
 
 
-def _slowest(found: Dependence, points: jax.Array) -> jax.Array:
+def _slowest(found: Dependence, points: jax.Array, stands_out: jax.Array) -> jax.Array:
     """How long those features remember that do; 1 if no longer than others, or by chance."""
     sizes = jnp.abs(found.covariances)
     h = jnp.arange(len(sizes), dtype=sizes.dtype)
     lag = jnp.sum(h * sizes) / jnp.maximum(jnp.sum(sizes[1:]), jnp.finfo(sizes.dtype).tiny)
     chance = _CHANCE * 2 * jnp.sqrt(2 * lag / points)
-    few = (2 * lag - 1 > _LONGER * found.time) & (found.time - 1 > chance)
+    few = (2 * lag - 1 > _LONGER * found.time) & (stands_out | (found.time - 1 > chance))
     return jnp.where(few, 2 * lag - 1, 1)
 
 
 def _with_decay(
     fitted: jax.Array, c: jax.Array, count: jax.Array, points: jax.Array, size: Any, reach: Any
-) -> jax.Array:
-    """With a decay beyond the first c_h, through which the fit goes, if one stands out."""
-    variance, time = c[0], 2 * jnp.sum(fitted) / c[0] - 1
-    h, lag = jnp.arange(len(c)), jnp.arange(len(fitted))
+) -> tuple[jax.Array, jax.Array]:
+    """With a decay beyond the first c_h, through which the fit goes, if one stands out.
+
+    A fit that says little is not asked: the decay may be all that there is.
+    """
+    variance, lag = c[0], jnp.arange(len(fitted))
+    little = 2 * jnp.sum(fitted) / variance - 1 < _LITTLE
+    base, reach = jnp.where(little & (lag > 0), 0, fitted), jnp.where(little, 0, reach)
+    time = 2 * jnp.sum(base) / variance - 1
+    h = jnp.arange(len(c))
     far, near = h.astype(c.dtype), lag.astype(c.dtype)
-    fit = jnp.where(h < len(fitted), fitted[jnp.minimum(h, len(fitted) - 1)], 0)
+    fit = jnp.where(h < len(base), base[jnp.minimum(h, len(base) - 1)], 0)
     beyond = (h > reach) & (h < count)
     rest = jnp.where(beyond, c + time * variance / size - fit, 0)
 
@@ -184,8 +192,8 @@ def _with_decay(
     shares, certain = jax.vmap(of_decay)(taus)
     best = jnp.argmax(jnp.where(taus < half, certain, -jnp.inf))
     found, tau = (taus[best] < half) & (certain[best] > _CERTAIN), taus[best]
-    share = jnp.where(found, jnp.clip(shares[best], 0, variance), 0)
-    return fitted + share * jnp.where(lag > reach, jnp.exp(-near / tau), 2 * tau / size)
+    more = jnp.where(lag > reach, jnp.exp(-near / tau), 2 * tau / size)
+    return jnp.where(found, base + jnp.clip(shares[best], 0, variance) * more, fitted), found
 
 
 def _lasting(
