@@ -9,7 +9,7 @@ With f, the scale that a reference of this length estimates, the threshold is un
 spread of log f, and the rate of false alarms by h times that, if it falls as threshold^−h. Beside
 its spread, the mean of a reference is off by as much as that of a window of its length: one of few
 windows has a rate of its own. And one of few blocks does not know how long it remembers; still less
-if what lasts is the spread of frames, whose largest episodes are rare.
+if what lasts is the spread of frames, whose largest episodes are rare, or few features among many.
 """
 
 import math
@@ -30,6 +30,7 @@ NEARBY = 3.0  # ratio of the rates of false alarms between which h is found
 WINDOWS = 6  # in a reference whose own mean does not move T as a window's does
 _BLOCKS = 100  # likewise, as long as frames remember: fewer say too little of their own memory
 _EPISODES = 5.0  # times as many blocks, if these are large or small together
+_FEW = 3.0  # times as many, if few features remember longer than others: T goes by these
 OF_CUSUM = 2.0  # times as many of both: what a reference adds to every η adds up
 OF_HALVES = 2  # times as many windows, of streams of one half of them against the other
 _DOUBT = 0.3  # of the logarithm of the rate of false alarms, from which on it is told
@@ -155,8 +156,8 @@ def warn_if_doubtful(
         windows: How many T asks for.
         learned: Frames beside it, from which the test has learned.
     """
-    doubt, together = float(found.doubt), float(found.spread) > 1
-    blocks = _BLOCKS * (_EPISODES if together else 1)
+    doubt, together, few = float(found.doubt), float(found.spread) > 1, float(found.slowest) > 1
+    blocks = _BLOCKS * (_EPISODES if together else _FEW if few else 1)
     enough = times * max(windows * window, blocks * int(found.block))
     if doubt <= _DOUBT and frames >= enough:
         return
@@ -165,7 +166,7 @@ def warn_if_doubtful(
     kind = ""
     if together:
         kind = " (they are large or small together for so long)"
-    elif float(found.slowest) > 1:
+    elif few:
         kind = " (some of their coordinates or features do, longer than others)"
     low, high = (float(end) for end in found.interval)
     enough = math.ceil((frames + learned) / frames * max(needed, enough))
