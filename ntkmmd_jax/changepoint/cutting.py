@@ -15,12 +15,14 @@ Changes look like memory. But a change lies between few pairs of neighbours, so 
 ratio V(2b)/V(b) that is seen, at b = 1 to begin with; every longer scale moves it into its own
 interval, so that a motion that swings is not taken for one that wanders. Bins are ten times κ long,
 and longer than the last scale at which neighbours go together or, as halves of a swing do, against
-each other; if the series is long enough.
+each other; if the series is long enough. A coordinate that remembers longer than the others, by
+more than luck, has a κ of its own, which then is that of all: else it is taken for a change.
 Coordinates are looked at as normal scores, and as their absolute values, for a spread that lasts.
 """
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +33,7 @@ FEW = 20  # bins that a series is cut into at least, however long it remembers
 _LEFT = 0.1  # κ/b that bins leave to the correction, if there are frames enough
 _SEEN = 2.5  # κ/b up to which a scale b can tell: beyond it the ratio hardly grows
 _AGAINST = -0.3  # log V(2b)/V(b) below which neighbours go against each other
+_SLOWER = 1.5  # times κ, beyond which a coordinate has one of its own
 _STARTS = 4096  # of pairs of neighbours that are looked at
 _ERROR = (
     2.0  # standard error of the log-ratio of one coordinate, times √(n/b): measured, 1.3 to 2.6
@@ -97,21 +100,29 @@ def memory(scores: np.ndarray) -> tuple[float, int]:
 def _memory(values: np.ndarray) -> tuple[float, int]:
     n, d = values.shape
     several = math.sqrt(_independent(values))
-    last, b, kappa, reach = np.log(_variance(values, 1)), 1, 0.0, 1
+    lucky = max(1.5, 0.5 + math.sqrt(2 * math.log(d)))  # errors of the largest of d
+    last, b, reach = np.log(_variance(values, 1)), 1, 1
+    kappa, each, at_least = 0.0, np.zeros(d), np.zeros(d)
     while 2 * b <= max(n // 16, 2):
         here = np.log(_variance(values, 2 * b))
         ratios, error = here - last, _ERROR * math.sqrt(b / n)
         ratio, common = float(np.mean(ratios)), error / several
-        least, most = _kappa(ratio - 1.5 * common, b), _kappa(ratio + 2 * common, b)
-        if b == 1:
-            kappa = _kappa(ratio - common, b)
-        kappa = max(kappa, least) if most >= _SEEN * b else min(max(kappa, least), most)
-        luck = max(1.5, 0.5 + math.sqrt(2 * math.log(d))) * error  # of the largest of d
-        together = max(least, _kappa(float(np.max(ratios)) - luck, b)) > _LEFT * b
+        kappa = _corrected(kappa, ratio, common, b)
+        each, sure = _corrected(each, ratios, error, b), _kappa(ratios - lucky * error, b)
+        at_least = np.maximum(at_least, _kappa(ratios - (lucky + 1) * error, b))  # at any scale
+        together = max(_kappa(ratio - 1.5 * common, b), np.max(sure)) > _LEFT * b
         if together or ratio + 2 * common < _AGAINST:  # half a swing, the other half next to it
             reach = 2 * b
         last, b = here, 2 * b
-    return kappa, reach
+    slow = each[at_least > _SLOWER * max(kappa, _LEFT)]
+    return float(max(kappa, slow.max(initial=0))), reach
+
+
+def _corrected(kappa: Any, ratio: Any, error: float, b: int) -> Any:
+    """κ by what a scale b says, of which the first is the beginning."""
+    least, most = _kappa(ratio - 1.5 * error, b), _kappa(ratio + 2 * error, b)
+    raised = np.maximum(_kappa(ratio - error, b) if b == 1 else kappa, least)
+    return np.where(most >= _SEEN * b, raised, np.minimum(raised, most))
 
 
 def _variance(values: np.ndarray, b: int) -> np.ndarray:
@@ -136,10 +147,10 @@ def _independent(values: np.ndarray) -> float:
     return float(np.trace(gram) ** 2 / np.sum(gram**2)) if gram.size else 1.0
 
 
-def _kappa(log_ratio: float, b: int) -> float:
-    """κ of the autoregression with this log V(2b)/V(b), as far as b can tell."""
+def _kappa(log_ratio: Any, b: int) -> Any:
+    """κ of autoregressions with these log V(2b)/V(b), as far as b can tell."""
     found = np.interp(log_ratio, _log_ratios(b), _GRID / (1 - _GRID**2))
-    return min(float(found), _SEEN * b)
+    return np.minimum(found, _SEEN * b)
 
 
 def _log_ratios(b: int) -> np.ndarray:
