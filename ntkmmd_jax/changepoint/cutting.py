@@ -16,13 +16,14 @@ ratio V(2b)/V(b) that is seen, at b = 1 to begin with; every longer scale moves 
 interval, so that a motion that swings is not taken for one that wanders. Bins are ten times κ long,
 and longer than the last scale at which neighbours go together or, as halves of a swing do, against
 each other; if the series is long enough. A coordinate that remembers longer than the others, by
-more than luck, has a κ of its own, which then is that of all: else it is taken for a change.
+more than luck, has a κ of its own, which then is that of all: else it is taken for a change. In a
+series that is too short for such bins, which is told of, what is left between them is that of all.
 Coordinates are looked at as normal scores, and as their absolute values, for a spread that lasts.
 """
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,8 +68,8 @@ def binning(scores: np.ndarray, size: int | None, most: int = MOST) -> Binning:
     n = len(scores)
     if size is not None:
         return Binning(size, n // size)
-    kappa, reach = memory(scores)
-    wanted = _round(max(math.ceil(kappa / _LEFT), reach))
+    kappa, reach, slowest = memory(scores)
+    wanted = _round(max(math.ceil(max(kappa, slowest) / _LEFT), reach))
     shortest, longest = -(-n // most), max(n // FEW, 1)
     found = max(min(wanted, longest), shortest)
     if wanted > 1.5 * found:
@@ -77,7 +78,7 @@ def binning(scores: np.ndarray, size: int | None, most: int = MOST) -> Binning:
             f"p-values may be too small. Some {FEW * wanted} frames would do. If it rather changes "
             "often, give the length of bins that are independent: bin",
         )
-    return Binning(found, n // found, kappa)
+    return Binning(found, n // found, max(kappa, slowest if found >= wanted else 0))
 
 
 def _round(size: int) -> int:
@@ -86,18 +87,26 @@ def _round(size: int) -> int:
     return 3 * power // 4 if power > 2 and 3 * power // 4 >= size else power
 
 
-def memory(scores: np.ndarray) -> tuple[float, int]:
-    """κ in frames, and the length from which on neighbouring sums have nothing in common."""
+class Remembered(NamedTuple):
+    """How long a series remembers."""
+
+    kappa: float  # of all coordinates together, in frames
+    reach: int  # the length from which on neighbouring sums have nothing in common
+    slowest: float  # κ of a coordinate that remembers longer than the others; 0: there is none
+
+
+def memory(scores: np.ndarray) -> Remembered:
+    """What normal scores (n, d) remember, or their sizes, whatever lasts longer."""
     centred = scores - scores.mean(0)
     varying = centred[:, centred.std(0) > 0]
     if not varying.size:
-        return 0.0, 1
+        return Remembered(0.0, 1, 0.0)
     size = np.abs(varying)
     found = [_memory(values) for values in (varying, size - size.mean(0))]
-    return max(kappa for kappa, _ in found), max(reach for _, reach in found)
+    return Remembered(*(max(both) for both in zip(*found, strict=True)))
 
 
-def _memory(values: np.ndarray) -> tuple[float, int]:
+def _memory(values: np.ndarray) -> Remembered:
     n, d = values.shape
     several = math.sqrt(_independent(values))
     lucky = max(1.5, 0.5 + math.sqrt(2 * math.log(d)))  # errors of the largest of d
@@ -115,7 +124,7 @@ def _memory(values: np.ndarray) -> tuple[float, int]:
             reach = 2 * b
         last, b = here, 2 * b
     slow = each[at_least > _SLOWER * max(kappa, _LEFT)]
-    return float(max(kappa, slow.max(initial=0))), reach
+    return Remembered(float(kappa), reach, float(slow.max(initial=0)))
 
 
 def _corrected(kappa: Any, ratio: Any, error: float, b: int) -> Any:
