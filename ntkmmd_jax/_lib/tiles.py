@@ -42,15 +42,11 @@ def in_batches(function: Callable[[Any], Any], rows: Any, most: int) -> Any:
 
     `lax.map` with a `batch_size` makes a second program of what is left over, which on a CPU runs
     beside the first: two batches of LAPACK calls can then wait for each other for ever (jaxlib
-    0.10.2, two cores). Here the last batch is filled up with the first rows, for one of each.
+    0.10.2, two cores). Here the last batch is filled up with copies of the first row.
     """
     n = len(jax.tree.leaves(rows)[0])
     if n <= most:
         return jax.vmap(function)(rows)
     size = even_size(n, most)
-
-    def cut(leaf: jax.Array) -> jax.Array:
-        return jnp.concatenate([leaf, leaf[: -n % size]]).reshape(-1, size, *leaf.shape[1:])
-
-    values = jax.lax.map(jax.vmap(function), jax.tree.map(cut, rows))
+    values = jax.lax.map(jax.vmap(function), jax.tree.map(lambda leaf: tiled(leaf, size), rows))
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:n], values)
